@@ -18,7 +18,7 @@ Row = TypeVar("Row", bound=Named)
 
 
 class Table(Mapping[str, Row]):
-    """Entries by name, in order. what: their kind in messages; refuse: makes the error of a name that is taken."""
+    """Entries by name, in order. `what`: their kind in messages; refuse: makes the error of a name that is already used."""
 
     def __init__(self, what: str, rows: Iterable[Row], refuse: Callable[[str], Exception]):
         self._what, self._rows, self._refuse = what, {row.name: row for row in rows}, refuse

@@ -27,7 +27,7 @@ RANK_TOLERANCE = 1e-8
 @dataclass(frozen=True)
 class Contact:
     """A point [3] (m, coordinates of ``frame``) fixed to ``frame`` and at rest in the world; ``rotation=True`` also holds
-    the orientation of the frame, which adds three rows."""
+    the orientation of the frame, which adds three equations."""
 
     frame: str
     point: tuple[float, float, float] = (0.0, 0.0, 0.0)

@@ -5,7 +5,7 @@ Zurich, HS 2023, Eq. 2.261), the Kindr cheat sheet and MuJoCo use the hybrid ``u
 the base origin in world axes, angular velocity in base axes. ``u = B(q) v`` with B orthogonal.
 
 The floating base is the one body that hangs from the world by a free-flyer; it may stand anywhere in the tree's order, and the
-other coordinates keep their places.
+other coordinates keep their indices.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ def _bare_of_tree(model: Model, q: np.ndarray) -> list[int]:
             left = left - np.outer(left @ s, left @ s) / pivot
         if here.parent >= 0:
             X = np.array(spatial.force_matrix(tree.parent_transform(model, i, column)))
-            with np.errstate(all="ignore"):  # places of 1e300 m
+            with np.errstate(all="ignore"):  # positions of 1e300 m
                 composite[here.parent] += X @ composite[i] @ X.T
                 articulated[here.parent] += X @ left @ X.T
     return bare[::-1]

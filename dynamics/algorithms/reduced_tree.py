@@ -98,7 +98,7 @@ class ReducedTree:
 
     @cached_property
     def constant_map(self) -> ca.DM:
-        """The constant part of G [nu, nv]: all rows but those of general links."""
+        """The constant part of G [nu, nv]: all rows of the matrix but those of general links."""
         G = ca.DM(self.nu, self.nv)
         for link in self.links:
             if not link.general:

@@ -20,13 +20,13 @@ import casadi as ca
 import numpy as np
 
 from dynamics.constraints import Constraint
-from dynamics.derivatives.roads import BUILDERS, CONSTRAINED, QUANTITIES, Held, Quantity
+from dynamics.derivatives.roads import BUILDERS, CONSTRAINED, QUANTITIES, ConstrainedModel, Quantity
 from dynamics.errors import ModelError, UnknownNameError
 from dynamics.mechanism import Mechanism
 from dynamics.model.model import Model
 
-__all__ = ["CONSTRAINED", "KNOWN", "QUANTITIES", "SOURCES", "Candidate", "Evaluator", "Held", "Quantity", "candidate", "candidates",
-           "held_mechanism", "interpreted"]
+__all__ = ["CONSTRAINED", "KNOWN", "QUANTITIES", "SOURCES", "Candidate", "ConstrainedModel", "Evaluator", "Quantity", "candidate",
+           "candidates", "constrained_mechanism", "interpreted"]
 
 Array = np.ndarray
 Evaluator = Callable[..., tuple[Array, ...]]
@@ -51,7 +51,7 @@ _CSE_UP_TO = 300_000  # common subexpressions cost 10 us an instruction to find;
 class Candidate:
     """One quantity (name) of one robot by one source; reason: why there is no such method, empty if there is."""
 
-    robot: Held
+    robot: ConstrainedModel
     quantity: str
     source: str
     reason: str = ""
@@ -117,7 +117,7 @@ def candidates(model: Model, quantity: str, constraints: Sequence[Constraint] = 
     known = KNOWN if constraints else QUANTITIES
     if quantity not in known:
         raise UnknownNameError("quantity", quantity, known)
-    robot = Held(model, tuple(constraints))
+    robot = ConstrainedModel(model, tuple(constraints))
     return tuple(Candidate(robot, quantity, source, _obstacle(robot, known[quantity], source)) for source in SOURCES)
 
 
@@ -129,7 +129,7 @@ def candidate(model: Model, quantity: str, source: str, constraints: Sequence[Co
     raise UnknownNameError("derivative source", source, SOURCES)
 
 
-def _obstacle(robot: Held, what: Quantity, source: str) -> str:
+def _obstacle(robot: ConstrainedModel, what: Quantity, source: str) -> str:
     """Why there is no method, or nothing."""
     if what.family == "forces" and robot.dependent:
         return "the equations of the constraints depend on each other, so that their forces are not unique"
@@ -201,15 +201,15 @@ def interpreted(function: ca.Function) -> Evaluator:
     return evaluate
 
 
-def held_mechanism(robot: Held) -> Mechanism:
+def constrained_mechanism(robot: ConstrainedModel) -> Mechanism:
     """The tree with its constraints alone."""
     return Mechanism(robot.model, (), constraints=robot.constraints)
 
 
-def _loop(robot: Held, what: Quantity) -> Evaluator:
+def _loop(robot: ConstrainedModel, what: Quantity) -> Evaluator:
     from dynamics.loops import LoopDynamics  # Numba takes a second to load, which the symbolic methods need not wait for
 
-    loops, n = LoopDynamics(held_mechanism(robot) if what.name in CONSTRAINED else robot.model), robot.model.nv
+    loops, n = LoopDynamics(constrained_mechanism(robot) if what.name in CONSTRAINED else robot.model), robot.model.nv
 
     def flat(tensor: Array) -> Array:
         return tensor.reshape(n, n * n, order="F")

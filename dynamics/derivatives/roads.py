@@ -31,7 +31,7 @@ from dynamics.model.model import Model
 
 
 @dataclass(frozen=True)
-class Held:
+class ConstrainedModel:
     """A tree and the constraints that hold, none of free dynamics."""
 
     model: Model
@@ -39,7 +39,7 @@ class Held:
 
     @cached_property
     def rows(self) -> int:
-        """Rows m of the reduced constraints."""
+        """Number m of independent equations of the constraints."""
         q = ca.SX.sym("q", self.model.nq)
         return int(equations.stacked(self.model, equations.reduced(self.constraints), "jacobian", q).shape[0])
 
@@ -76,7 +76,7 @@ class Quantity:
         """How many inputs come before the weights."""
         return len(self.inputs) - (self.order == 2 and not self.tensor)
 
-    def shape(self, robot: Held) -> tuple[int, ...]:
+    def shape(self, robot: ConstrainedModel) -> tuple[int, ...]:
         """Of its outputs."""
         n, rows = robot.model.nv, robot.rows if self.family == "forces" else robot.model.nv
         return (rows,) if self.order == 0 else (rows, n) if self.order == 1 else (n, n * n) if self.tensor else (n, n)
@@ -122,7 +122,7 @@ class _Family(NamedTuple):
     second: Callable[..., Any]
 
 
-def _family(what: Quantity, robot: Held) -> _Family:
+def _family(what: Quantity, robot: ConstrainedModel) -> _Family:
     if what.name in CONSTRAINED:
         return _constrained(what, robot)
     if what.inverse:
@@ -132,16 +132,17 @@ def _family(what: Quantity, robot: Held) -> _Family:
                    forward.forward_dynamics_second_partials)
 
 
-_Methods = tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]
-_HELD: _Methods = (equations.accelerations, constrained.constrained_dynamics_partials, constrained.contracted_constrained_dynamics)
-_STRUCK: _Methods = equations.impact, constrained.impact_partials, constrained.contracted_impact
+_Method = Callable[..., Any]
+_DYNAMICS: tuple[_Method, ...] = (equations.accelerations, constrained.constrained_dynamics_partials,
+                                  constrained.contracted_constrained_dynamics)
+_IMPACT: tuple[_Method, ...] = equations.impact, constrained.impact_partials, constrained.contracted_impact
 
 
-def _constrained(what: Quantity, robot: Held) -> _Family:
+def _constrained(what: Quantity, robot: ConstrainedModel) -> _Family:
     """Of y = (a, lambda) or (v+, Lambda) the part that is asked for; its derivatives come by x = (q, v, tau, t) or (q, v, t)."""
     n, count, c = robot.model.nv, what.states, robot.constraints
     own = slice(n, None) if what.family == "forces" else slice(n)
-    value, first, second = _STRUCK if what.family == "impact" else _HELD
+    value, first, second = _IMPACT if what.family == "impact" else _DYNAMICS
 
     def partials(model: Model, *x: Expr) -> list[Expr]:
         y, other, Y = first(model, c, *x)
@@ -156,7 +157,7 @@ def _constrained(what: Quantity, robot: Held) -> _Family:
     return _Family(lambda model, *x: value(model, c, *x)[1 if own.start else 0], partials, contracted, contracted)
 
 
-def _symbols(kind: Any, robot: Held, names: Sequence[str]) -> list[Expr]:
+def _symbols(kind: Any, robot: ConstrainedModel, names: Sequence[str]) -> list[Expr]:
     sizes = {"q": robot.model.nq, "nu": robot.rows}
     return [kind.sym(name, sizes.get(name, robot.model.nv)) for name in names]
 
@@ -182,7 +183,7 @@ def _spread(pattern: ca.Sparsity, D: Expr) -> Expr:
     return type(D)(wide, D.nz[:])  # column-major before and after, so the entries keep their order
 
 
-def _ad(kind: Any, robot: Held, what: Quantity) -> tuple[list[Expr], Sequence[Expr]]:
+def _ad(kind: Any, robot: ConstrainedModel, what: Quantity) -> tuple[list[Expr], Sequence[Expr]]:
     """The algorithm differentiated once or twice; along ``jet`` at second order in q."""
     model, inputs = robot.model, _symbols(kind, robot, what.inputs)
     (q, v, *more), weights = inputs[:what.states], inputs[what.states:]
@@ -218,7 +219,7 @@ def _ordered(what: Quantity, qq: Expr, qv: Expr, vv: Expr, wq: Expr) -> list[Exp
 
 
 # ------------------------------------------------------------------------------------------------ derivatives of Functions
-def _base(robot: Held, what: Quantity) -> ca.Function:
+def _base(robot: ConstrainedModel, what: Quantity) -> ca.Function:
     """What is differentiated once: the algorithm, its closed-form first derivatives, or gradients of the weighted sum."""
     x = _symbols(ca.SX, robot, what.inputs)
     family, model = _family(what, robot), robot.model
@@ -243,13 +244,13 @@ def _assembled(what: Quantity, D: Derivative) -> list[Expr]:
     return [symmetrised(D(0, 0)), D(0, 1), D(1, 1), *(D(k, 0).T for k in range(2, what.states))]
 
 
-def _ad_of_analytic(robot: Held, what: Quantity) -> tuple[list[Expr], Sequence[Expr]]:
+def _ad_of_analytic(robot: ConstrainedModel, what: Quantity) -> tuple[list[Expr], Sequence[Expr]]:
     inputs = _symbols(ca.SX, robot, what.inputs)
     values, rate = _base(robot, what).call(inputs), alg.rate_matrix(robot.model, inputs[0])
     return inputs, _assembled(what, lambda out, x: _pages(values[out], inputs[x], None if x else rate))
 
 
-def _stepped(jacobian: Callable[[ca.Function, int], ca.Function], robot: Held, what: Quantity
+def _stepped(jacobian: Callable[[ca.Function, int], ca.Function], robot: ConstrainedModel, what: Quantity
              ) -> tuple[list[Expr], Sequence[Expr]]:
     """By complex steps or differences along coordinates, which ``rate_matrix`` turns into those along the manifold."""
     inputs, symbols = _symbols(ca.MX, robot, what.inputs), _symbols(ca.SX, robot, what.inputs)
@@ -270,7 +271,7 @@ def _stepped(jacobian: Callable[[ca.Function, int], ca.Function], robot: Held, w
 
 
 # ------------------------------------------------------------------------------------------------ closed form
-def _analytic(robot: Held, what: Quantity) -> tuple[list[Expr], Sequence[Expr]]:
+def _analytic(robot: ConstrainedModel, what: Quantity) -> tuple[list[Expr], Sequence[Expr]]:
     inputs, family, model = _symbols(ca.SX, robot, what.inputs), _family(what, robot), robot.model
     if what.order == 0:
         return inputs, [family.value(model, *inputs)]
@@ -283,7 +284,7 @@ def _analytic(robot: Held, what: Quantity) -> tuple[list[Expr], Sequence[Expr]]:
     return inputs, [symmetrised(qq), *rest]
 
 
-BUILDERS: Mapping[str, Callable[[Held, Quantity], tuple[list[Expr], Sequence[Expr]]]] = {
+BUILDERS: Mapping[str, Callable[[ConstrainedModel, Quantity], tuple[list[Expr], Sequence[Expr]]]] = {
     "ad_sx": partial(_ad, ca.SX), "ad_mx": partial(_ad, ca.MX), "ad_of_analytic": _ad_of_analytic, "analytic": _analytic,
     "complex_step": partial(_stepped, complex_step_jacobian), "fd": partial(_stepped, difference_jacobian),
 }

@@ -7,7 +7,7 @@ With n the normal, T = 1 - n n', depth d = n . (x - x_g) < 0 inside, and xd the 
 with w = 1, or, with a dissipation e [s/m], w = max(0, 1 - e n . xd): damping that grows with the depth (Hunt and Crossley, 1975,
 Coefficient of restitution interpreted as damping in vibroimpact, Journal of Applied Mechanics 42(2)). It starts from nothing where
 a point touches, and never pulls, while c makes the force jump. The smaller of the two laws of friction acts, so that the force is
-continuous at the switch. Below it a point on a slope creeps, at the speed at which ``k_t`` balances its weight: there is no rest
+continuous at the switch. Below it a point on an inclined ground creeps, at the speed at which ``k_t`` balances its weight: no rest
 by friction. Source: Sueda, "Analytically differentiable articulated rigid body dynamics", section 1.9.6, with the signs that push
 out and slow down.
 """

@@ -109,7 +109,7 @@ class Spring(Force):
 
 @dataclass(frozen=True)
 class Cable(Spring):
-    """The same, but it pulls or does nothing: ``T = max(0, k (L - length) + c dL/dt)`` where L > length, else 0.
+    """The same under tension only: ``T = max(0, k (L - length) + c dL/dt)`` where L > length, else 0.
 
     The force has a kink where the cable becomes taut, and a jump there where c > 0.
     """
@@ -132,7 +132,7 @@ class Cable(Spring):
 @dataclass(frozen=True)
 class Bushing(Force):
     """A spring and damper of the same strength in all directions between two points that may meet:
-    ``F = k (x2 - x1) + c (dx2/dt - dx1/dt)`` pulls them together. k [N/m], c [N s/m]."""
+    ``F = k (x2 - x1) + c (dx2/dt - dx1/dt)``, an attraction. k [N/m], c [N s/m]."""
 
     name: str
     first: Place

@@ -1,4 +1,4 @@
-"""All of Numba that is not its public face, in one place, and whether this version has it as we know it.
+"""All uses of Numba's internals, and the check that this version has them as tested.
 
 Types, intrinsics and records stand on ``numba.core``, which Numba's own documentation of extensions uses and which has kept still
 for years. Linking (``dynamics.kernels.linked``) goes deeper: it takes the place of parts of the compiler. It is used with versions

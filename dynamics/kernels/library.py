@@ -25,7 +25,7 @@ NAMES = tuple(sorted({*ONE.values(), *TWO.values(), "memset"}))
 @lru_cache(maxsize=1)
 def addresses() -> np.ndarray:
     """Where the functions NAMES are, as int64, in an array that lives as long as the process. Raises KernelError."""
-    # Through CasADi's Python extension symbols are found in the library that it is linked with; Windows has them in one place.
+    # Through CasADi's Python extension symbols are found in the library that it is linked with; Windows has one table of symbols.
     library = ctypes.CDLL("ucrtbase" if sys.platform == "win32" else ca._casadi.__file__)
     try:
         return np.array([ctypes.cast(library[name], ctypes.c_void_p).value for name in NAMES], dtype=np.int64)

@@ -132,7 +132,7 @@ class Record:
         self._numbers[name][0] = value
 
     @property
-    def address(self) -> int:
+    def pointer(self) -> int:
         """Of its table; it does not keep the record alive."""
         return self._where
 
@@ -153,7 +153,7 @@ class Record:
 
 @intrinsic
 def record_at(typingctx: TypingContext, like: Type, address: Type) -> Typed | None:
-    """record_at(like, address) -> the record of the type of another at an address (``Record.address``), for use in loops."""
+    """record_at(like, address) -> the record of the type of another at an address (``Record.pointer``), for use in loops."""
     if not isinstance(like, RecordType) or not isinstance(address, types.Integer):
         raise TypingError(f"expected a record and an integer, got {like} and {address}")
 

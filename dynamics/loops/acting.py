@@ -6,11 +6,11 @@ of all constraints at time t stacked [rows], in rows that do not repeat each oth
 r = J a + c, the functions of (q, v, a, lambda, psi, nu, (t, w), motions of frames) give, one vector each, matrices row by row,
 
     VALUES  f [nv], J [rows nv], c [rows]
-    SLOPES  df/dq + d(J^T lambda)/dq, D [nv nv each], dr/dq, dr/dv [rows nv each], B [nv thrusters]
-    BENDS   second derivatives of s = nu^T r - psi^T (f + J^T lambda): qq (symmetric), vq, vv, aq [nv nv each];
+    JACOBIANS df/dq + d(J^T lambda)/dq, D [nv nv each], dr/dq, dr/dv [rows nv each], B [nv thrusters]
+    HESSIANS second derivatives of s = nu^T r - psi^T (f + J^T lambda): qq (symmetric), vq, vv, aq [nv nv each];
             -d(J psi)/dq [rows nv], d(B^T psi)/dq [thrusters nv]
 
-and behind them what ``dynamics.loops.ties`` says of constraints that are relations between frames, whose rows above are zero; where
+and behind them what ``dynamics.loops.ties`` says of constraints that are relations between frames, zero above; where
 nothing else acts, that alone. Derivatives by q are right-tangent; by t there are none. How they enter the equations of motion is in
 ``dynamics.loops.held``.
 """
@@ -69,7 +69,7 @@ def acts(mechanism: Mechanism) -> bool:
 
 
 def compiled(mechanism: Mechanism, by_frames: bool) -> Acting:
-    """What acts on a mechanism; by_frames: whether relations between frames are taken as such."""
+    """Forces, drives and constraints of a mechanism; by_frames: whether relations between frames are taken as such."""
     return _compiled(ByFingerprint(mechanism), by_frames)
 
 
@@ -99,8 +99,7 @@ def _compiled(key: ByFingerprint, by_frames: bool) -> Acting:
 
 
 def _by_coordinates(mechanism: Mechanism, equations: Any, symbols: tuple[ca.SX, ...]) -> tuple[list[Any], ...]:
-    """The results of the three functions for forces, thrusters and constraints; equations: constraints and their rows, None:
-    zero."""
+    """The three functions of forces, thrusters and constraints; equations: constraints, rows of their Jacobian; None: zero."""
     model, (q, v, a, lam, psi, nu, given) = mechanism.model, symbols
     t, thrusts = given[0], given[1:]
     J = ca.vertcat(ca.SX(0, model.nv), *(ca.SX(rows, model.nv) if c is None else c.jacobian(model, q, t) for c, rows in equations))

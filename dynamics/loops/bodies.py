@@ -128,7 +128,7 @@ def external(table: Array, reals: Array, work: Array, f_ext: Array) -> None:
 
 @linked(**OPTIONS)
 def subtree_sums(table: Array, work: Array, row: int, count: int) -> None:
-    """Add ``count`` rows from ``row`` of every body to its parent's, leaves first; copy them to the body's other columns."""
+    """Add ``count`` matrix rows from ``row`` of every body to its parent's, leaves first; copy them to the body's other columns."""
     bodies = get(table, at.AT_BODIES)
     for i in range(get(table, at.N_BODIES) - 1, -1, -1):
         record = bodies + at.BODY * i

@@ -142,7 +142,7 @@ def add(weight: float, x: Array, at_x: int, out: Array, at: int, count: int) -> 
 def add_congruence(K: Array, size: int, Z: Array, columns: int, T: Array, H: Array, rows: int) -> None:
     """``H += Z' K Z`` on and below the diagonal, for symmetric K [size, size] and Z [size, rows]; T [size, rows]: scratch.
 
-    Z, T, H have rows of ``columns`` numbers, padding included; of H the first ``rows`` rows are written.
+    Z, T, H have rows of ``columns`` numbers, padding included; of the matrix H the first ``rows`` rows are written.
     """
     zero, one, full, half = 0 * size, 0 * size + 1, size < 0, size >= 0  # a literal would be compiled apart
     z, t, h = Block(flat(Z), zero, columns), Block(flat(T), zero, columns), Block(flat(H), zero, columns)

@@ -48,7 +48,7 @@ class LoopDynamics:
     Vectors are float64 arrays q [nq] and v, a, tau, lam, mu [nv]; f_ext maps body names to wrenches [6] on that body in its
     own frame, (N, N m); thrusts: [thrusters] N, None: zero; t: time [s] for constraints that depend on it. Derivatives with respect
     to q are right-tangent. Matrices come back new; or give ``out``, an array of the result's shape that began as zeros and has
-    since held results of the same method only (entries that are zero by the structure of the tree are never written), and nothing
+    since stored results of the same method only (entries that are zero by the structure of the tree are never written), and nothing
     is allocated.
 
     NaN and infinity in the input appear in the output. Wrong shapes raise ModelError, unknown bodies UnknownNameError. Every joint

@@ -1,6 +1,6 @@
 """Forward dynamics with its first derivatives, and its second derivatives contracted.
 
-The structured road: inverse dynamics, its derivatives and one factorisation in the order of the tree,
+The structured method: inverse dynamics, its derivatives and one factorisation in the order of the tree,
 
     da/dx = -M^-1 dID/dx at a = FD(q, v, tau)        (Carpentier and Mansard 2018, Eq. 25)
 

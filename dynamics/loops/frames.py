@@ -1,7 +1,7 @@
 """Frames that constraints hold: their motion, its first derivatives, and contracted second ones, in lanes over the columns.
 
 The formulas are those of ``dynamics.derivatives.frame_motions``; columns are taken from the tree, where they are at the root, to
-the coordinates of each frame. What second derivatives owe to wrenches that stay constant in a frame is summed over subtrees first,
+the coordinates of each frame. Terms of wrenches that are constant in a frame are summed over subtrees first in second derivatives,
 wrenches FA dual to accelerations, FZ = F_V + V x* FA to twists, FP to poses, so that column j holds
 
     a = S x* FZ + Psi x* FA        b = e = S x* FA        c = S x* FP / 2

@@ -194,7 +194,7 @@ def second_general(table: Array, reals: Array, work: Array, start: int, size: in
         Du, Dmu = get(table, record + hooks.SLOPES), get(table, record + hooks.BENDS)
         Ddu, du_dv = Du + 6 * n, Du + 12 * n
         for k in range(n):
-            # column k of F_chi,y Y, pulled back, on both sides of the diagonal
+            # column k of F_chi,y Y, transposed to coordinates, on both sides of the diagonal
             _clear(work, y, columns)
             _product(work, y, by_q, width, columns, s, Dmu, n, k, True)
             _product(work, y, vq, width, columns, s, Du, n, k, True)

@@ -5,8 +5,8 @@ made and compiled when its tables are: ``dynamics.joints.moving`` with the coord
 which ``fill_poses``, ``move``, ``accelerate``, ``weigh`` leave in the workspace, and give one vector, there too, joint after joint:
 
     POSE    columns of R [9], p [3], G [6 n]                    RATE    dG/dt v [6]
-    SLOPES  D(G v), D(G a + dG/dt v), d(dG/dt v)/dv [6 n each], D_k (w_t^T G)_j [n n]
-    BENDS   D(G lam) [6 n], qq, qv, vv, qa [n n each]
+    JACOBIANS D(G v), D(G a + dG/dt v), d(dG/dt v)/dv [6 n each], D_k (w_t^T G)_j [n n]
+    HESSIANS D(G lam) [6 n], qq, qv, vv, qa [n n each]
 
 Matrices are written row by row. The weights w are 24 numbers for each joint: w_q, w_t, w_v, w_a.
 """

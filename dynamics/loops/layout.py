@@ -68,10 +68,10 @@ HOOK_INPUTS, HOOK_MEMORY, HOOKS = 12, 17, 21
 ACT_INPUTS, ACT_MEMORY = 9, 17
 # of constraints, in rows of whole lanes, w for nv and r for their number: J [rows, w], M^-1 J^T [nv, r], -J M^-1 J^T [rows, r],
 # its factors [rows, rows] with inverse diagonal, derivatives of the multipliers [rows, 3 w] and of accelerations [nv, 3 w],
-# right-hand sides and room [rows, 3 w] each
+# right-hand sides and workspace [rows, 3 w] each
 ACT_J, ACT_ACROSS, ACT_A, ACT_FACTORS, ACT_SLOPES, ACT_X, ACT_RIGHT, ACT_ROOM = range(21, 29)
 # whether functions of the coordinates act; frames and relations between them (``dynamics.loops.frames``): how many, where their
-# records are; poses [12] at the root, five matrices [6 frames, w], second derivatives [4, nv, w] and [rows, w], room [3, size, w]
+# records are; poses [12] at the root, five matrices [6 frames, w], second derivatives [4, nv, w] and [rows, w], work [3, size, w]
 (ACT_WHOLE, N_FRAMES, AT_FRAMES, N_TIES, AT_TIES, ACT_POSES, ACT_COLUMNS, ACT_BENT, ACT_TURNED, ACT_PART) = range(29, 39)
 # a frame: address of its body, a column of that, address of the root, where its placement is among the real numbers
 FRAME = 4

@@ -8,7 +8,7 @@ D_i = 2 B(I_i, w_i), and Lambda_j = w_parent x S_j, column j holds
     a = S x* z + 2 Psi x* h - D Psi + (2 B)^T Lambda      b = S x* h + I Lambda      e = 2 S x* h - D S
     c = S x* f + 2 B Psi + I Psi2                         g = I (Psi + S') + 2 B S
 
-and for a joint k at or above j, k = j only where said,
+and for a joint k at or above j, k = j only where given,
 
     q_j q_k: a.Psi_k + b.Psi2_k + c.Lambda_k     v_j q_k: e.Psi_k + g.Lambda_k      q_j v_k: a.S_k + b.(Psi_k + S'_k), k above
     v_j v_k: e.S_k, k above; (S x* h - D S).S_k in the joint itself                 a_j q_k: (I S).Lambda_k

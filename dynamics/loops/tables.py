@@ -155,7 +155,7 @@ def _keep_alive(_: list[Workspace]) -> None:
 
 
 class GeneralLinks(NamedTuple):
-    """Length of a workspace with their room; their records, those of their functions, and what must outlive the table."""
+    """Length of a workspace that includes theirs; their records, those of their functions, and what must outlive the table."""
 
     length: int
     records: list[int]
@@ -165,7 +165,7 @@ class GeneralLinks(NamedTuple):
 
 def _general(reduced: ReducedTree, nq: int, firsts: np.ndarray, bodies: list[list[int]], start: int
              ) -> GeneralLinks:
-    """Length of a workspace with the room of general links, which begins at ``start``; their records, those of their functions, and
+    """Length of a workspace with that of general links, which begins at ``start``; their records, those of their functions, and
     what must outlive the table. Their poses become the coordinates of the bodies."""
     if not reduced.moving:
         return GeneralLinks(start, [], [], [])
@@ -190,7 +190,7 @@ def _general(reduced: ReducedTree, nq: int, firsts: np.ndarray, bodies: list[lis
 
 
 class ActingParts(NamedTuple):
-    """Length of a workspace with their room; their record; where results behind those by coordinates begin; what acts; what must
+    """Length of a workspace with theirs; their record; where results behind those by coordinates begin; what acts; what must
     outlive the table."""
 
     length: int
@@ -201,7 +201,7 @@ class ActingParts(NamedTuple):
 
 
 def _acting(robot: Model | Mechanism, start: int, by_frames: bool) -> ActingParts:
-    """What acts on the tree, with its room in a workspace from ``start`` on; nothing where nothing acts."""
+    """Forces and constraints on the tree, with their workspace from ``start`` on; empty without any."""
     if not (isinstance(robot, Mechanism) and acting.acts(robot)):
         return ActingParts(start, [], [], acting.Acting((), 0, False, ()), [])
     made = acting.compiled(robot, by_frames)

@@ -4,8 +4,8 @@ A relation with m rows between k moving frames (K = 6 k) is a function of their 
 coordinates of the frames (``dynamics.constraints.relation``). Of each the three functions of ``dynamics.loops.acting``
 give, matrices row by row,
 
-    VALUES  dk/dA [m K], k [m]              SLOPES  dk/dxi, dk/dV [m K each], d(force)/dxi [K K]
-    BENDS   derivatives of s by xi, V, A [K each]; second ones, half of xi xi, then xi V, V V, xi A, xi W [K K each];
+    VALUES  dk/dA [m K], k [m]              JACOBIANS dk/dxi, dk/dV [m K each], d(force)/dxi [K K]
+    HESSIANS derivatives of s by xi, V, A [K each]; second ones, half of xi xi, then xi V, V V, xi A, xi W [K K each];
             d(dk/dA W)/dxi [m K]
 
 with a displacement xi of the frames along their own axes and s as in ``dynamics.loops.acting``. Accelerations are those of the
@@ -35,7 +35,7 @@ MOTION = 30
 
 
 class Parts(NamedTuple):
-    """What each of the three functions gives of all relations, as lists of columns."""
+    """The results of each of the three functions for all relations, as lists of columns."""
 
     values: list[Expr]
     first: list[Expr]
@@ -59,7 +59,7 @@ class Tie:
 
 
 def ties(model: Model, constraints: Sequence[Constraint]) -> tuple[Tie, ...]:
-    """The relations between frames among reduced constraints, whose rows are numbered through."""
+    """The relations between frames among reduced constraints, whose equations are numbered consecutively."""
     found, row, frame = [], 0, 0
     for c in constraints:
         rows = c.size(model)

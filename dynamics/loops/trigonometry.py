@@ -11,7 +11,7 @@ from dynamics.loops.vectors import INLINE
 LARGEST = 1.0e6  # rad; beyond it (and for NaN and infinity) callers use the C library
 # pi/2 in three pieces; with fused multiply-add each product is subtracted with one rounding
 _TURN, _HIGH, _MIDDLE, _LOW = 0.6366197723675814, 1.5707963267948966, 6.123233995736766e-17, -1.4973849048591833e-33
-# Taylor coefficients; on [-pi/4, pi/4] the first term left out is below a tenth of the last place
+# Taylor coefficients; on [-pi/4, pi/4] the first term left out is below a tenth of the last digit
 _S = (-1 / 6, 1 / 120, -1 / 5040, 1 / 362880, -1 / 39916800, 1 / 6227020800, -1 / 1307674368000)
 _C = (-1 / 2, 1 / 24, -1 / 720, 1 / 40320, -1 / 3628800, 1 / 479001600, -1 / 87178291200, 1 / 20922789888000)
 

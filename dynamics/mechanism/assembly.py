@@ -26,13 +26,13 @@ CLOSED, STEPS, RANK = 1e-9, 50, 1e-9
 LONGEST, TRIES = 0.5, 20
 
 
-def least_step(slope: Array, miss: Array, metric: Array | None = None, rank: float = RANK) -> Array:
-    """The smallest step [n] with ``slope step = -miss``, as closely as it can be; slope [m, n]. metric: positive definite [n, n]
-    that measures steps, such as the mass matrix for least kinetic energy; None: identity."""
+def least_step(jacobian: Array, miss: Array, metric: Array | None = None, rank: float = RANK) -> Array:
+    """The smallest step [n] with ``jacobian step = -miss``, as closely as it can be; jacobian [m, n]. metric: positive definite
+    [n, n] that measures steps, such as the mass matrix for least kinetic energy; None: identity."""
     if metric is None:
-        return np.asarray(-np.linalg.lstsq(slope, miss, rcond=rank)[0])
-    across = np.linalg.solve(metric, slope.T)
-    return np.asarray(-across @ np.linalg.lstsq(slope @ across, miss, rcond=rank)[0])
+        return np.asarray(-np.linalg.lstsq(jacobian, miss, rcond=rank)[0])
+    across = np.linalg.solve(metric, jacobian.T)
+    return np.asarray(-across @ np.linalg.lstsq(jacobian @ across, miss, rcond=rank)[0])
 
 
 def onto(rows: Callable[[Any], tuple[Array, ...]], move: Callable[[Any, Array], Any], start: Any, *, near: float = CLOSED,

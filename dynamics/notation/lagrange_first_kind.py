@@ -24,7 +24,7 @@ from dynamics.notation.hamel import hamel_function
 
 
 class FirstKind(NamedTuple):
-    """a [nv]; motion [m], holonomic [c]: multipliers lambda_m and lambda_c, forces on the robot along their rows."""
+    """a [nv]; motion [m], holonomic [c]: multipliers lambda_m and lambda_c, forces on the robot along the rows of the Jacobian."""
 
     acceleration: Expr
     motion: Expr
@@ -36,7 +36,7 @@ def first_kind(model: Model, holonomic: ca.Function | None = None, motion: ca.Fu
     """(q, v, tau, t) -> `FirstKind`, joint damping not included.
 
     holonomic: (q, t) -> f [c]. motion: (q, t) -> (J_m [m, nv], a_0 [m]). rate [1/s]: how fast drift off the conditions decays, f
-    like a critically damped oscillator (Baumgarte 1972); 0: not at all. Rows must be independent. Raises ModelError for wrong
+    like a critically damped oscillator (Baumgarte 1972); 0: no damping. Constraints are independent. Raises ModelError for wrong
     sizes.
     """
     q, v, a, t = ca.SX.sym("q", model.nq), ca.SX.sym("v", model.nv), ca.SX.sym("a", model.nv), ca.SX.sym("t")

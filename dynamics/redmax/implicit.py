@@ -189,8 +189,8 @@ def simulate(system: System, method: str, start: tuple[ArrayLike, ArrayLike], h:
 
 def linearly_implicit(mechanism: Mechanism, symmetric: bool = False) -> ca.Function:
     """(q, v, u, h) -> (q_next, v_next): one linear solve, ``(M - h D - h^2 K) v+ = M v + h (f - D v)`` and ``q+ = q + h v+``, with
-    K and D of forces and wrenches on bodies; what J and dJ/dt add to them is left out. symmetric: their symmetric parts in their
-    place (Baraff and Witkin 1998), with which conjugate gradients serve and the order stays; they are no derivatives any more.
+    K and D of forces and wrenches on bodies; what J and dJ/dt add to them is left out. symmetric: with their symmetric parts
+    instead (Baraff and Witkin 1998), with which conjugate gradients serve and the order stays; they are no derivatives any more.
     Source: Sueda, Eqs. 2.85 and 2.86, with the signs K = df/dq, D = df/dv. Raises ModelError as :func:`system`."""
     free.flat_coordinates(mechanism)
     n = mechanism.model.nv

@@ -59,20 +59,19 @@ def touch_rows(model: Model, q: Expr, touches: Sequence[Touch | PointContact]) -
 
 
 def equality(M: Array, f: Array, G: Array, rhs: Array | None = None) -> tuple[Array, Array]:
-    """(x [n], lambda [m]) with ``M x - G' lambda = f`` and ``G x = rhs`` (None: 0). Raises ModelError where rows depend on each
-    other."""
+    """(x [n], lambda [m]) with ``M x - G' lambda = f`` and ``G x = rhs`` (None: 0). Raises ModelError for dependent constraints."""
     n, m = len(M), len(G)
     K = np.block([[M, -G.T], [G, np.zeros((m, m))]])
     if np.linalg.matrix_rank(G) < m:
-        raise ModelError(f"{m} rows of rank {np.linalg.matrix_rank(G)}: multipliers are not unique", element="constraint rows")
+        raise ModelError(f"{m} rows of rank {np.linalg.matrix_rank(G)}: multipliers are not unique", element="constraint Jacobian")
     found = np.linalg.solve(K, np.concatenate([f, np.zeros(m) if rhs is None else rhs]))
     return found[:n], found[n:]
 
 
 def dual_contact(M: Array, f: Array, N: Array, least: Array | None = None) -> Program:
     """Of the multipliers: ``min 1/2 a' N M^-1 N' a + a' (N M^-1 f - least)``, ``a >= 0``; then :func:`recovered` gives x. It is the
-    dual of ``min 1/2 x' M x - x' f`` subject to ``N x >= least`` [k] (None: 0), such as ``- dN/dt v`` of accelerations; rows of
-    equations have multipliers of any sign."""
+    dual of ``min 1/2 x' M x - x' f`` subject to ``N x >= least`` [k] (None: 0), such as ``- dN/dt v`` of accelerations.
+    Multipliers of equations have any sign."""
     across = np.linalg.solve(M, N.T)
     return Program(N @ across, across.T @ f - (0 if least is None else least), np.eye(len(N)))
 

@@ -169,7 +169,7 @@ def hybrid_dynamics(model: Model, q: Expr, v: Expr, known: Expr, prescribed: Col
 
 
 def delassus(model: Model, q: Expr, rows: Expr) -> Expr:
-    """``G M^-1 G'`` [m, m] of rows G [m, nv]: what multipliers feel of each other, O(n) for each row."""
+    """``G M^-1 G'`` [m, m] of a constraint matrix G [m, nv], the coupling of multipliers, O(n) for each of m."""
     return rows @ preconditioner(model, q).times(ca.densify(rows.T))
 
 

@@ -23,6 +23,7 @@ from dynamics.errors import near
 from dynamics.mechanism import Mechanism
 from dynamics.model.model import Model
 from dynamics.notation.adapters import coordinate_names, to_mujoco
+from ocp.app.c_code import motion_code
 from ocp.app.files.control.wbc import load_wbc_text
 from ocp.app.files.load import load_text
 from ocp.app.pages.folders import csv_text, write_arrays
@@ -31,7 +32,6 @@ from ocp.bridge import drive_efforts, model_space
 from ocp.bridge.motion import units_of
 from ocp.errors import ProblemError
 from ocp.problem import System
-from ocp.shooting.export import comment, numbers, table
 
 FORMATS = ("csv", "npz", "c")
 VERSION = 1
@@ -99,7 +99,7 @@ def export(folder: Path, formats: Sequence[str] = FORMATS, *, rate: float | None
         if "npz" in formats:
             made[f"{stem}.npz"] = arrays(own)
         if "c" in formats:
-            made |= {f"{stem}.h": _header(own, stem), f"{stem}.c": _source(own, stem)}
+            made |= motion_code(own, stem)
     place = Path(folder) / "export" if out is None else Path(out)
     there = [name for name in made if (place / name).exists()]
     if there and out is not None and not overwrite:
@@ -228,52 +228,6 @@ def mujoco_states(model: Model, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     function = ca.Function("mujoco", [q, v], [ca.densify(ca.SX(found.q)), ca.densify(ca.SX(found.v))])
     qpos, qvel = function(x[:, :model.nq].T, x[:, model.nq:model.nq + model.nv].T)
     return np.asarray(qpos, float).T, np.asarray(qvel, float).T
-
-
-def _header(motion: Motion, stem: str) -> str:
-    name, lines = stem.upper(), []
-    for key, names, units in motion.named:
-        lines += [f" *   {key}[{i}]  {one} [{unit}]" for i, (one, unit) in enumerate(zip(names, units, strict=True))]
-    return "\n".join([
-        f"/* Motion {comment(repr(motion.name))}: {len(motion.t)} knots from {motion.t[0]:.9g} s to {motion.t[-1]:.9g} s.", " *",
-        " *   Between knots states go straight, unit quaternions along their arc; u and tau "
-        f"{'are zero_order_hold' if motion.zero_order_hold else 'go straight'}.",
-        " *   Before the first knot and after the last one those act. SI units, angles in radians; quaternions (w, x, y, z).", " *",
-        *map(comment, lines), " */", f"#ifndef {name}_H", f"#define {name}_H", "", f"#define {name}_NX {len(motion.states)}",
-        f"#define {name}_NU {len(motion.controls)}", f"#define {name}_NTAU {len(motion.drives)}",
-        f"#define {name}_KNOTS {len(motion.t)}", "", "#ifdef __cplusplus", 'extern "C" {', "#endif", "",
-        "/* x, u and tau are written; any of them may be null. No memory is allocated, no state is kept. */",
-        f"void {stem}(double t, double *x, double *u, double *tau);", "", "#ifdef __cplusplus", "}", "#endif", "", "#endif", ""])
-
-
-def _source(motion: Motion, stem: str) -> str:
-    k, sizes = len(motion.t), {"X": motion.x, "U": motion.u, "TAU": motion.tau}
-    given = {name: values for name, values in sizes.items() if values.shape[1]}
-    lines = [f"/* Motion {comment(repr(motion.name))}; see {stem}.h. */", f'#include "{stem}.h"', "", "#include <math.h>", "",
-             f"static const double T[{k}] = {{{numbers(motion.t)}}};", *(table(name, values) for name, values in given.items()), "",
-             f"void {stem}(double t, double *x, double *u, double *tau)", "{", f"    int low = 0, high = {k - 2}, k, i;",
-             "    double s;", "", "    while (low < high) { /* the last knot that is not after t */",
-             "        k = (low + high + 1) / 2;",
-             "        if (T[k] <= t) low = k; else high = k - 1;", "    }", "    s = (t - T[low]) / (T[low + 1] - T[low]);",
-             "    s = s < 0 ? 0 : s > 1 ? 1 : s;"]
-    if "X" in given:
-        lines += [f"    for (i = 0; x && i < {motion.x.shape[1]}; i++) x[i] = (1 - s) * X[low][i] + s * X[low + 1][i];"]
-    for i in motion.quaternions:
-        lines += ["    if (x) {", "        double dot = 0, angle, a, b;",
-                  f"        for (i = {i}; i < {i + 4}; i++) dot += X[low][i] * X[low + 1][i];",
-                  "        angle = acos(fabs(dot) > 1 ? 1 : fabs(dot));",
-                  "        a = angle > 1e-7 ? sin((1 - s) * angle) / sin(angle) : 1 - s;",
-                  "        b = (dot < 0 ? -1 : 1) * (angle > 1e-7 ? sin(s * angle) / sin(angle) : s);",
-                  f"        for (i = {i}; i < {i + 4}; i++) x[i] = a * X[low][i] + b * X[low + 1][i];", "    }"]
-    if motion.zero_order_hold:
-        lines.append("    s = s < 1 ? 0 : 1;")
-    for name, values in given.items():
-        if name != "X":
-            own = name.lower()
-            lines.append(f"    for (i = 0; {own} && i < {values.shape[1]}; i++) "
-                         f"{own}[i] = (1 - s) * {name}[low][i] + s * {name}[low + 1][i];")
-    unused = [f"    (void){name.lower()};" for name in sizes if name not in given]
-    return "\n".join([*lines, *unused, "}", ""])
 
 
 def _identifier(name: str) -> str:

@@ -30,11 +30,13 @@ from ocp.spaces import euclidean
 
 @dataclass(frozen=True)
 class Part:
-    """Loops that are compiled together. make: uses them once; entry: (file, function) of what is compiled last."""
+    """Loops that are compiled together. make: uses them once; entry: (file, function) of what is compiled last; record: among its
+    arguments, where it is compiled for several."""
 
     name: str
     make: Callable[[], Any]
     entry: tuple[str, str]
+    record: str = ""
 
 
 def regulator(bounded: bool = False) -> Problem:
@@ -52,7 +54,12 @@ def regulator(bounded: bool = False) -> Problem:
 
 
 def _motion_of_robots(method: str, constrained: bool = False, **options: Any) -> None:
-    """A robot at rest whose dynamics run in loops over its model, with full Hessians; constrained: its joints coupled."""
+    """A motion of a robot in loops over its model, with full Hessians."""
+    solve(_robot(constrained), method, {"intervals": 2, "derivatives": "analytic", "execution": "loops", **options})
+
+
+def _robot(constrained: bool = False) -> Problem:
+    """A robot at rest; constrained: its joints coupled."""
     from dynamics.constraints import Coupling
     from dynamics.mechanism import Mechanism, direct_motors
     from dynamics.model.synthetic import serial_chain
@@ -65,20 +72,21 @@ def _motion_of_robots(method: str, constrained: bool = False, **options: Any) ->
     rest = Guess(np.array([0.0, 1.0]), np.zeros((2, system.nx)), np.zeros((2, system.nu)))
     phase = Phase("phase", system, Duration(0.1, 0.1, 0.1), rest, start=Boundary((0.0,) * system.nx, (True,) * system.nx),
                   costs=(Cost("effort", At.PATH, ca.Function("l", symbols, [ca.sumsqr(symbols[2]) + ca.sumsqr(symbols[1])])),))
-    solve(Problem("arm", (phase,)), method, {"intervals": 2, "derivatives": "analytic", "execution": "loops", **options})
+    return Problem("arm", (phase,))
 
 
-def _receding_horizon() -> None:
+def _receding_horizon(problem: Problem, **options: Any) -> None:
     """Every step of a horizon."""
     from ocp.shooting.options import ILQROptions
     from ocp.shooting.receding import Receding
 
-    horizon, x = Receding(regulator(), ILQROptions(intervals=4, kernels="interpreted")), np.ones(1)
+    horizon = Receding(problem, ILQROptions(intervals=4, kernels="interpreted", **options))
+    x, period = horizon.x[0].copy(), problem.phase.duration.guess / 4
     horizon.reset(x, 0.0, 1)
     horizon.iterate(x)
-    horizon.shift(0.25)
-    horizon.control(0.1, x)
-    horizon.prepare(0.25)
+    horizon.shift(period)
+    horizon.control(0.1 * period, x)
+    horizon.prepare(period)
     horizon.react(x)
 
 
@@ -120,7 +128,10 @@ PARTS: Mapping[str, Part] = {part.name: part for part in (
          ("ocp/shooting/engine/outer.py", "perform")),
     Part("ilqr in loops over robots", lambda: _motion_of_robots("ilqr", max_iterations=3),
          ("ocp/shooting/robot/lagrangian.py", "_curve")),
-    Part("receding horizons", _receding_horizon, ("ocp/shooting/engine/pursue.py", "react")),
+    Part("receding horizons", lambda: _receding_horizon(regulator()), ("ocp/shooting/engine/pursue.py", "react")),
+    Part("receding horizons in loops over robots",
+         lambda: _receding_horizon(_robot(), derivatives="analytic", execution="loops"),
+         ("ocp/shooting/engine/pursue.py", "react"), "Mechanics"),
     Part("collocation in loops over robots", lambda: _motion_of_robots("collocation"),
          ("dynamics/loops/batch.py", "forward_contracted_second_order")),
     Part("collocation in loops over constrained robots", lambda: _motion_of_robots("collocation", True),
@@ -132,8 +143,9 @@ PARTS: Mapping[str, Part] = {part.name: part for part in (
 )}
 #: seconds that a part took on one core of a two-core server, for whoever waits
 USUAL = {"inverse kinematics": 7, "ilqr": 10, "ilqr with constraints": 10, "ilqr in loops over robots": 40,
-         "receding horizons": 15, "collocation in loops over robots": 30, "collocation in loops over constrained robots": 25,
-         "derivatives in loops": 35, "whole-body control": 30, "interior point": 13}
+         "receding horizons": 15, "receding horizons in loops over robots": 70, "collocation in loops over robots": 30,
+         "collocation in loops over constrained robots": 25, "derivatives in loops": 35, "whole-body control": 30,
+         "interior point": 13}
 
 
 def needed(method: str, options: Any, problem: Problem) -> tuple[str, ...]:
@@ -189,15 +201,16 @@ def tell(text: str) -> None:
 
 def missing(names: Iterable[str] = PARTS) -> tuple[str, ...]:
     """Which of the parts are not compiled yet, or of older sources. Costs an import of Numba."""
-    return tuple(name for name in names if not _compiled(*PARTS[name].entry))
+    return tuple(name for name in names if not _compiled(*PARTS[name].entry, PARTS[name].record))
 
 
-def _compiled(file: str, function: str) -> bool:
+def _compiled(file: str, function: str, record: str) -> bool:
     module = importlib.import_module(file.removesuffix(".py").replace("/", "."))
     compiled = getattr(module, function)  # by itself, or linked with what it calls
     source, place = Path(str(module.__file__)), Path(getattr(compiled, "entry", compiled).stats.cache_path)
     changed = max(path.stat().st_mtime for path in source.parent.glob("*.py"))
-    return any(index.stat().st_mtime > changed for index in place.glob(f"{source.stem}.{function}-*.nbi"))
+    return any(index.stat().st_mtime > changed and record.encode() in index.read_bytes()
+               for index in place.glob(f"{source.stem}.{function}-*.nbi"))
 
 
 @contextmanager

@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from ocp.app.c_code import policy_code
 from ocp.app.files.load import LoadedProblem, load_problem, load_text
 from ocp.app.pages.folders import check_run, is_run, read_arrays, write_arrays
 from ocp.app.pages.results import Run, read_run, read_summary
 from ocp.errors import ProblemError
 from ocp.guesses.motion import from_samples, with_values
 from ocp.problem import Phase, Problem
-from ocp.shooting.export import Policy, c_header, c_source, make_policy, policy_arrays
+from ocp.shooting.export import Policy, make_policy, policy_arrays
 
 
 def from_run(problem: Problem, folder: str | Path) -> Problem:
@@ -129,11 +130,11 @@ def export_policy(folder: str | Path, *, out: str | Path | None = None, models: 
     there = [name for name in FILES if (place / name).exists()]
     if there and out is not None and not overwrite:
         raise ProblemError(f"already holds {', '.join(there)}; allow overwriting or name another folder", where=str(place))
-    header, source = c_header(policy), c_source(policy)
+    code = policy_code(policy)
     place.mkdir(parents=True, exist_ok=True)
     write_arrays(place / "policy.npz", policy_arrays(policy))
-    (place / "policy.h").write_text(header, encoding="utf-8")
-    (place / "policy.c").write_text(source, encoding="utf-8")
+    for name, text in code.items():
+        (place / name).write_text(text, encoding="utf-8")
     return policy, place
 
 

@@ -147,7 +147,7 @@ def _certified(solution: Solution, tolerances: Tolerances) -> Solution:
         solution, judged, float(sum(values.sum() for values in defects)), size, tolerances),
         Residual(Kind.OBJECTIVE, nan, tolerances.objective, cause=Kind.NOT_EXAMINED))
     unknown: Residual | None = Residual(Kind.POINT, nan, tolerances.point, cause=Kind.NOT_EXAMINED)
-    point = own.done("consistency of trajectory and multipliers",
+    point = own.done("consistency of the multipliers",
                      lambda: objective.disagreement(solution, size, tolerances.point), unknown)
     not_compared: Compared = (Residual(Kind.MINIMUM_PRINCIPLE, nan, tolerances.minimum_principle, cause=Kind.NOT_EXAMINED), ())
     principle, better = own.done(

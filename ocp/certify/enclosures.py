@@ -37,7 +37,7 @@ class Node:
     code: int
     operands: tuple[int, ...] = ()
     constant: float = 0.0
-    place: tuple[int, int] = (0, 0)
+    entry: tuple[int, int] = (0, 0)
     degree: int = 0
 
 
@@ -95,7 +95,7 @@ def graph(function: ca.Function) -> tuple[Node, ...]:
         if code == ca.OP_OUTPUT:
             continue
         if code == ca.OP_INPUT:
-            node = Node(code, place=(given[0], given[1]))
+            node = Node(code, entry=(given[0], given[1]))
         elif code == ca.OP_CONST:
             node = Node(code, constant=function.instruction_constant(k))
         else:
@@ -110,14 +110,14 @@ def graph(function: ca.Function) -> tuple[Node, ...]:
 
 
 @np.errstate(all="ignore")
-def sharp_times(function: ca.Function, along: Callable[[Array], tuple[Array, Array]], p: Array, edges: Array) -> Array:
-    """Times about which a function of (t, x, u, p) turns sharply; ``along(t)`` gives states and controls, which are smooth between
+def sharp_times(function: ca.Function, motion: Callable[[Array], tuple[Array, Array]], p: Array, edges: Array) -> Array:
+    """Times about which a function of (t, x, u, p) turns sharply; ``motion(t)`` gives states and controls, which are smooth between
     the edges [k + 1] of the first intervals."""
     own = Graph(graph(function))
     low, high, found = edges[:-1], edges[1:], [np.zeros(0)]
     width, needed, round = ROUNDING.rounding * (edges[-1] - edges[0]), list(range(len(own.nodes))), 0
     while len(low):
-        marked, sharp, moves = _wide(own, needed, along, p, low, high, round == 0)
+        marked, sharp, moves = _wide(own, needed, motion, p, low, high, round == 0)
         if round > SEARCH.halvings:
             pairs = ~sharp.reshape(-1, 2).any(axis=1) & moves.reshape(-1, 2).any(axis=1)  # and not by bounds alone
             found += [low[::2][pairs], high[::2][pairs], high[1::2][pairs]]
@@ -132,11 +132,11 @@ def sharp_times(function: ca.Function, along: Callable[[Array], tuple[Array, Arr
 
 
 def _wide(
-    own: Graph, needed: list[int], along: Callable[[Array], tuple[Array, Array]], p: Array, low: Array, high: Array, first: bool
+    own: Graph, needed: list[int], motion: Callable[[Array], tuple[Array, Array]], p: Array, low: Array, high: Array, first: bool
 ) -> Wide:
     """Which operations may move by more than a part of their range, and where."""
     marked, sharp, moves, k = set[int](), np.zeros(len(low), dtype=bool), np.zeros(len(low), dtype=bool), len(low)
-    for number, bounds in _enclosed(own, needed, _arguments(along, p, low, high)):
+    for number, bounds in _enclosed(own, needed, _arguments(motion, p, low, high)):
         node, (least, most) = own.nodes[number], bounds
         own.seen(number, least[k:])
         if node.code in (ca.OP_INPUT, ca.OP_CONST, ca.OP_CALL) or number in own.by_samples:
@@ -172,7 +172,7 @@ def _enclosed(own: Graph, needed: list[int], arguments: list[Interval]) -> Itera
         if node.code == ca.OP_CONST:
             found = (np.full(size, node.constant), np.full(size, node.constant))
         elif node.code == ca.OP_INPUT:
-            argument, component = node.place
+            argument, component = node.entry
             found = arguments[argument][0][component], arguments[argument][1][component]
         elif node.code == ca.OP_CALL or not node.operands:
             found = (np.full(size, -np.inf), np.full(size, np.inf))
@@ -200,12 +200,12 @@ def _hull(least: Array, most: Array, k: int) -> Interval:
     return low.min(axis=0) - turn, high.max(axis=0) + turn
 
 
-def _arguments(along: Callable[[Array], tuple[Array, Array]], p: Array, low: Array, high: Array) -> list[Interval]:
+def _arguments(motion: Callable[[Array], tuple[Array, Array]], p: Array, low: Array, high: Array) -> list[Interval]:
     """Time, states, controls and parameters [n, 6 k]: bounds over k intervals, then samples in each, all first ones first."""
     inside = np.clip(SHARES, ROUNDING.beside, 1 - ROUNDING.beside)
     t = low + (high - low) * inside[:, None]
     found = []
-    for samples in (t.reshape(1, -1), *(values.T for values in along(t.ravel()))):
+    for samples in (t.reshape(1, -1), *(values.T for values in motion(t.ravel()))):
         every = np.hstack([np.zeros((len(samples), len(low))), samples])
         hulls = [_hull(own, own, len(low)) for own in every]
         bounds = [np.hstack([np.reshape([hull[side] for hull in hulls], (len(samples), len(low))), samples]) for side in (0, 1)]

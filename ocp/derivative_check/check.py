@@ -10,8 +10,8 @@ import numpy as np
 
 from dynamics.errors import ModelError
 from ocp.derivative_check import terms
-from ocp.derivative_check.compare import Comparison, Entry, compare
-from ocp.derivative_check.records import DerivativeCheck, Finding, Kind, Method, Order, Point, TermCheck
+from ocp.derivative_check.compare import compare
+from ocp.derivative_check.records import DerivativeCheck, Entry, Finding, Kind, Order, Point, TermCheck
 from ocp.derivatives import differentiated_phase, without_closed_form
 from ocp.errors import ProblemError
 from ocp.interrupts import Activity, check
@@ -79,8 +79,7 @@ def _check(term: terms.Term, tools: terms.Derivatives, second: bool, tolerance: 
            ) -> tuple[TermCheck, np.ndarray]:
     depends = terms.dependence(tools.value)
     found: list[Finding] = []
-    firsts: list[Comparison] = []
-    seconds: list[Comparison] = []
+    orders = [Order(methods=methods) for methods in tools.methods]
     for point in term.points:
         at = _At(term, tools, point, tolerance)
         undefined = ~np.isfinite(at.value)
@@ -88,17 +87,17 @@ def _check(term: terms.Term, tools: terms.Derivatives, second: bool, tolerance: 
             found += [at.finding(Kind.UNDEFINED, 1, term.components[i], (), ()) for i in np.flatnonzero(undefined)]
             continue
         first = at.first()
-        firsts.append(first)
-        found += at.findings(first.entries, 1, None)
-        rough = any(e.kind is not Kind.DISAGREEMENT for e in first.entries)
+        orders[0] = orders[0].joined(first)
+        found += at.findings(first.wrong, 1, None)
+        rough = any(e.kind is not Kind.DISAGREEMENT for e in first.wrong)
         if second and not rough:
             weights = np.ones(1) if term.size == 1 else rng.standard_normal(term.size)
             comparison = at.second(weights)
-            seconds.append(comparison)
+            orders[1] = orders[1].joined(comparison)
             found += at.second_findings(comparison)
     return TermCheck(
-        term.phase.name, term.kind, term.name, term.location, term.size, _order(tools.methods[0], firsts),
-        _order(tools.methods[1], seconds) if second else None, _worst(found), _remarks(term, depends),
+        term.phase.name, term.kind, term.name, term.location, term.size, orders[0], orders[1] if second else None, _worst(found),
+        _remarks(term, depends),
     ), depends
 
 
@@ -135,23 +134,23 @@ class _At:
     def matrix(self, function: ca.Function, *more: np.ndarray) -> np.ndarray:
         return np.array(function(0, *self.arguments, *map(_column, more)))
 
-    def first(self) -> Comparison:
+    def first(self) -> Order:
         methods = {name: self.matrix(function) for name, function in self.tools.jacobians.items()}
         return compare(self.on_line(self.tools.value), self.scale, methods, tolerance=self.tolerance, rows=True)
 
-    def second(self, weights: np.ndarray) -> Comparison:
+    def second(self, weights: np.ndarray) -> Order:
         methods = {name: self.matrix(function, weights) for name, function in self.tools.hessians.items()}
         return compare(self.on_line(self.tools.gradient, weights), self.scale, methods, tolerance=self.tolerance, rows=False)
 
-    def second_findings(self, comparison: Comparison) -> list[Finding]:
+    def second_findings(self, comparison: Order) -> list[Finding]:
         """The outcome of a contraction, by component where one alone shows it."""
-        if not comparison.entries:
+        if not comparison.wrong:
             return []
         if self.term.size == 1:
-            return self.findings(comparison.entries, 2, 0)
+            return self.findings(comparison.wrong, 2, 0)
         named = [finding for i, unit in enumerate(np.eye(self.term.size))
-                 for finding in self.findings(self.second(unit).entries, 2, i)]
-        return named or self.findings(comparison.entries, 2, -1)
+                 for finding in self.findings(self.second(unit).wrong, 2, i)]
+        return named or self.findings(comparison.wrong, 2, -1)
 
     def findings(self, entries: Iterable[Entry], order: int, component: int | None) -> list[Finding]:
         """component: which one the Hessian is of, -1 for a contraction; None for a Jacobian, whose rows are components."""
@@ -181,11 +180,6 @@ def _worst(found: Iterable[Finding]) -> tuple[Finding, ...]:
     for f in found:
         groups.setdefault((f.kind, f.order, f.component, f.by), []).append(f)
     return tuple(replace(max(group, key=lambda f: (f.size, f.point.guess)), points=len(group)) for group in groups.values())
-
-
-def _order(methods: tuple[Method, ...], comparisons: Sequence[Comparison]) -> Order:
-    return Order(methods, sum(c.count for c in comparisons), max((c.difference for c in comparisons), default=0.0),
-                 max((c.error_bound for c in comparisons), default=0.0), sum(c.unresolved for c in comparisons))
 
 
 def _remarks(term: terms.Term, depends: np.ndarray) -> tuple[str, ...]:

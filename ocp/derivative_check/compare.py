@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ocp.derivative_check.records import Kind, Number
+from ocp.derivative_check.records import Entry, Kind, Number, Order
 
 Vector = np.ndarray
 Values = Callable[[np.ndarray], np.ndarray]  # displacements [n, N] -> values [m, N]
@@ -117,28 +117,6 @@ _MIN_DERIVATIVE_SCALE = 1e-9  # a derivative below this has no scale of its own:
 
 
 @dataclass(frozen=True)
-class Entry:
-    """Something wrong at row i and column j; size: by how much, relative to the scale of the matrix."""
-
-    kind: Kind
-    i: int
-    j: int
-    numbers: tuple[Number, ...]
-    size: float
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """entries: what is wrong; difference, error_bound, unresolved, count: see ``records.Order``."""
-
-    entries: tuple[Entry, ...]
-    difference: float
-    error_bound: float
-    unresolved: int
-    count: int
-
-
-@dataclass(frozen=True)
 class _Table:
     """All numbers of one comparison. methods: name -> [m, n]; value, error: differences; tolerance [m, n]; scale [m, 1]."""
 
@@ -170,7 +148,7 @@ class _Table:
         return self.cache[j]
 
 
-def compare(values: Values, steps: np.ndarray, methods: Mapping[str, np.ndarray], *, tolerance: float, rows: bool) -> Comparison:
+def compare(values: Values, steps: np.ndarray, methods: Mapping[str, np.ndarray], *, tolerance: float, rows: bool) -> Order:
     """The matrices of ``methods`` [m, n], each exact up to rounding, with each other and with differences of ``values``.
 
     steps [n]: size of each variable. tolerance: relative to the largest entry of the row (``rows``) or of the matrix.
@@ -193,10 +171,10 @@ def compare(values: Values, steps: np.ndarray, methods: Mapping[str, np.ndarray]
     entries += _judged(table, finite, spread > allowed, apart, bent)
     good = finite & (scale > 0)
     unit = np.maximum(scale, _MIN_DERIVATIVE_SCALE)
-    return Comparison(
-        tuple(entries), float((spread / unit)[good].max(initial=0.0)),
+    return Order(
+        finite.size, float((spread / unit)[good].max(initial=0.0)),
         float(np.minimum(estimate.error / unit, 1e300)[good & (estimate.error <= _UNCERTAIN * unit)].max(initial=0.0)),
-        int(np.sum(good & ~(estimate.error <= _UNCERTAIN * unit))), finite.size)
+        int(np.sum(good & ~(estimate.error <= _UNCERTAIN * unit))), tuple(entries))
 
 
 def _judged(table: _Table, finite: np.ndarray, differ: np.ndarray, apart: np.ndarray, bent: np.ndarray) -> Iterator[Entry]:

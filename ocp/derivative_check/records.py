@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -76,15 +76,6 @@ class Finding:
             return self.point.guess
         return self.kind in (Kind.DISAGREEMENT, Kind.NON_FINITE)
 
-    @property
-    def sentence(self) -> str:
-        """One line: what, where, and the numbers of every method."""
-        d = "" if not self.by else " by " + (" and ".join(self.by))
-        which = {1: "first derivative", 2: "second derivative"}[self.order] if self.by else "value"
-        numbers = ", ".join(f"{n.method} {n.value:.10g}" + (f" +- {n.error:.1e}" if n.error is not None else "")
-                            for n in self.numbers)
-        return f"{self.kind.value}: {which} of {self.component}{d}" + (f": {numbers}" if numbers else "")
-
 
 @dataclass(frozen=True)
 class Method:
@@ -96,19 +87,36 @@ class Method:
 
 
 @dataclass(frozen=True)
-class Order:
-    """Comparison of the derivatives of one order of a term.
+class Entry:
+    """A disagreement at row i and column j; size: by how much, relative to the scale of the matrix."""
 
-    entries: how many were compared, all points together; difference: largest difference between exact methods, relative to
-    the scale of the term's derivatives; error_bound: largest error bar of finite differences, relative likewise; unresolved:
-    entries where finite differences are too uncertain (bound above a thousandth of the scale) to say anything.
+    kind: Kind
+    i: int
+    j: int
+    numbers: tuple[Number, ...]
+    size: float
+
+
+@dataclass(frozen=True)
+class Order:
+    """Comparison of the derivatives of one order of a term, at a point or at all of them.
+
+    entries: how many were compared; difference: largest difference between exact methods, relative to the scale of the
+    derivatives; error_bound: largest error bound of finite differences, relative likewise; unresolved: entries where finite
+    differences are too uncertain (bound above a thousandth of the scale) to say anything; wrong: at a point; methods: of all.
     """
 
-    methods: tuple[Method, ...]
-    entries: int
-    difference: float
-    error_bound: float
-    unresolved: int
+    entries: int = 0
+    difference: float = 0.0
+    error_bound: float = 0.0
+    unresolved: int = 0
+    wrong: tuple[Entry, ...] = ()
+    methods: tuple[Method, ...] = ()
+
+    def joined(self, other: Order) -> Order:
+        """The two together, with the methods of the first."""
+        return replace(self, entries=self.entries + other.entries, difference=max(self.difference, other.difference),
+                       error_bound=max(self.error_bound, other.error_bound), unresolved=self.unresolved + other.unresolved)
 
 
 @dataclass(frozen=True)

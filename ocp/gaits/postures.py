@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import casadi as ca
@@ -16,6 +16,7 @@ from ocp.control.ik import solve_ik
 from ocp.control.tasks import Task, pose_task, position_task, posture_task
 from ocp.errors import ProblemError
 from ocp.gaits.schedule import Landing, Schedule, Stretch
+from ocp.gaits.sway import sway
 
 Array = np.ndarray
 REACHED = 1e-6  # m and rad: feet so near are where they are to be
@@ -56,22 +57,23 @@ class Course:
 
 
 def postures(model: Model, contacts: Mapping[str, Contact], schedule: Schedule, stretches: Sequence[Stretch], course: Course,
-             q0: Array, constraints: Sequence[Constraint] = ()) -> list[Array]:
-    """Configurations [nq] where the stretches begin and where the last ends: feet where they stand and swing, the base above them
-    and all joints as near to q0 as may be. constraints: of the mechanism that are no contacts. Raises ProblemError where feet do
-    not reach."""
+             q0: Array, constraints: Sequence[Constraint] = ()) -> tuple[list[Array], list[Array]]:
+    """Configurations [nq] where the stretches begin and where the last ends, and velocities [nv] there: feet where they stand and
+    swing, the base where these carry it, and all joints as near to q0 as may be. constraints: of the mechanism that are no
+    contacts. Raises ProblemError where feet do not reach."""
     root, start = model.bodies[0].name, {name: stood(model, q0, c) for name, c in contacts.items()}
-    R, p = pose_of(model, q0, root)
+    (R, p), carried = pose_of(model, q0, root), _carried(model, contacts, start, schedule, course, q0)
     joints = [body.joint.name for i, body in enumerate(model.bodies) if model.kind(i).nv and not body.joint.mimic]
     stay = posture_task(np.concatenate([q0[model.q_slice(model.joint_index(name))] for name in joints]), joints=joints)
-    found, q, before = list[Array](), q0, {name: pose_of(model, q0, c.frame)[1] for name, c in contacts.items()}
+    found, speeds, q = list[Array](), list[Array](), q0
+    before = {name: pose_of(model, q0, c.frame)[1] for name, c in contacts.items()} | {root: p}
     for time in (0.0, *(one.end for one in stretches)):
         ways = {name: course.foot_position(schedule, name, start[name][1], time, c.axes.full()[2]) for name, c in contacts.items()}
+        base, speed = carried(time, [ground - start[name][1] for name, (_, ground) in ways.items()])
         places = {name: place for name, (place, _) in ways.items()}
-        if any(np.linalg.norm(places[name] - before[name]) > REACHED for name in places):
-            base = p + np.mean([ground - start[name][1] for name, (_, ground) in ways.items()], axis=0)
-            feet = {name: _foot_task(c, start[name][0], places[name]) for name, c in contacts.items()}
-            trunk = [pose_task(root, R, base)] if model.kind(0).nv == 6 else []
+        feet = {name: _foot_task(c, start[name][0], places[name]) for name, c in contacts.items()}
+        trunk = [pose_task(root, R, p + base)] if model.kind(0).nv == 6 else []
+        if any(np.linalg.norm(place - before[name]) > REACHED for name, place in (places | {root: p + base}).items()):
             result = solve_ik(model, [[*feet.values()], *([trunk] if trunk else []), stay], q0=q, tolerance=REACHED,
                               constraints=constraints, restarts=RESTARTS)
             missed = {name: result.residuals[task.name] for name, task in feet.items()}
@@ -79,9 +81,65 @@ def postures(model: Model, contacts: Mapping[str, Contact], schedule: Schedule, 
                 where = ", ".join(f"{x:.3g}" for x in places[worst])
                 raise ProblemError(f"the foot {worst!r} does not reach [{where}] m at {time:.3g} s while the others are where they "
                                    f"are to be: inverse kinematics misses it by {missed[worst]:.2g} m", where="gait")
-            q, before = result.q, places
+            q, before = result.q, places | {root: p + base}
         found.append(q)
-    return found
+        moving = [(feet[name], _speed(course, schedule, name, start[name][1], time, c.axes.full()[2]))
+                  for name, c in contacts.items()]
+        speeds.append(_velocity(model, q, [*moving, *((task, speed) for task in trunk)]))
+    return found, speeds
+
+
+def _carried(model: Model, contacts: Mapping[str, Contact], start: Mapping[str, tuple[Array, Array]], schedule: Schedule,
+             course: Course, q0: Array) -> Callable[[float, Sequence[Array]], tuple[Array, Array]]:
+    """(time, displacements of the grounds below the feet) -> displacement and velocity [3] of the base: along gravity as these in
+    the mean, across it so that the feet that stand carry it."""
+    gravity = np.array(model.gravity)
+    g = float(np.linalg.norm(gravity))
+    if not g:
+        return lambda time, grounds: (np.mean(grounds, axis=0), np.zeros(3))
+    up = -gravity / g
+    across = np.eye(3) - np.outer(up, up)
+    com = np.array(ca.DM(ca.densify(alg.centre_of_mass(model, ca.DM(q0))))).ravel()
+    feet = {name: at for name, (_, at) in start.items()}
+    height = float(up @ (com - np.mean(list(feet.values()), axis=0)))
+
+    def middle(time: float) -> Array | None:
+        standing = [name for name, own in schedule.swings.items()
+                    if not any(lift + schedule.near < time < land - schedule.near for lift, land in own)]
+        centres = [course.foot_position(schedule, name, feet[name], time, contacts[name].axes.full()[2])[1] for name in standing]
+        return across @ (np.mean(centres, axis=0) - np.mean(list(feet.values()), axis=0)) if standing else None
+
+    if height <= 0:
+        return lambda time, grounds: (np.mean(grounds, axis=0), np.zeros(3))
+    t, c, speed = sway(schedule.duration, middle, height, g)
+
+    def at(time: float, grounds: Sequence[Array]) -> tuple[Array, Array]:
+        moved, velocity = (np.array([np.interp(time, t, column) for column in rows.T]) for rows in (c, speed))
+        return moved + (np.eye(3) - across) @ np.mean(grounds, axis=0), velocity
+
+    return at
+
+
+def _speed(course: Course, schedule: Schedule, foot: str, origin: Array, time: float, up: Array) -> Array:
+    """Velocity [3] of a foot: zero where it stands, lifts off and touches down."""
+    if not any(lift + schedule.near < time < land - schedule.near for lift, land in schedule.swings[foot]):
+        return np.zeros(3)
+    step = 1e-6 * schedule.duration
+    later, earlier = (course.foot_position(schedule, foot, origin, time + s, up)[0] for s in (step, -step))
+    return (later - earlier) / (2 * step)
+
+
+def _velocity(model: Model, q: Array, moving: Sequence[tuple[Task, Array]]) -> Array:
+    """The smallest velocity [nv] with which what tasks hold moves at these velocities [3] and does not turn, by least squares."""
+    if not any(speed.any() for _, speed in moving):
+        return np.zeros(model.nv)
+    rows, wanted = list[Array](), list[Array]()
+    for task, speed in moving:
+        J = alg.frame_jacobian(model, ca.DM(q), task.shape.frame, "world_aligned")
+        size = 6 if task.shape.kind == "pose" else 3
+        rows.append(np.array(ca.DM(ca.densify(J)))[:size])
+        wanted.append(np.r_[speed, 0, 0, 0][:size])
+    return np.linalg.lstsq(np.vstack(rows), np.concatenate(wanted), rcond=1e-9)[0]
 
 
 def stood(model: Model, q: Array, contact: Contact) -> tuple[Array, Array]:

@@ -53,22 +53,26 @@ def inverse_dynamics_motion(phase: Phase, intervals: int) -> tuple[np.ndarray, n
 
 
 def standing(phase: Phase) -> Phase:
-    """The phase with inputs that hold a robot on its contacts in the postures of the guess, where the guess has none: of all ways
-    to share its weight, that with the least squares of efforts and contact forces. Itself where other constraints act, or none."""
+    """The phase with inputs that hold a robot on its contacts in the motion of the guess, where the guess has none: of all ways
+    to share its weight and inertia, that with the least squares of efforts and contact forces. Itself where other constraints act,
+    or none."""
     system, guess = phase.system.continuous, phase.guess
     mechanism = system.robot
     contacts = () if mechanism is None else mechanism.constraints
     if not contacts or not all(isinstance(c, Contact) for c in contacts) or mechanism.thrusters or np.any(guess.u):
         return phase
-    model, q = mechanism.model, ca.SX.sym("q", mechanism.model.nq)
-    rest, touching = ca.DM.zeros(model.nv), stacked(model, reduced(contacts), "jacobian", q)
-    weight = ca.Function("weight", [q], [mechanism.inverse_dynamics(q, rest, rest), touching])
+    model, x = mechanism.model, np.asarray(guess.x, dtype=float)
+    q, v, a = ca.SX.sym("q", model.nq), ca.SX.sym("v", model.nv), ca.SX.sym("a", model.nv)
+    carried = ca.Function("carried", [q, v, a], [
+        mechanism.inverse_dynamics(q, v, a), stacked(model, reduced(contacts), "jacobian", q)])
+    speeds = x[:, model.nq:]
+    faster = np.gradient(speeds, np.asarray(guess.s) * phase.duration.guess, axis=0) if len(x) > 1 else np.zeros_like(speeds)
     S, u = np.array(ca.DM(mechanism.selection)), []
-    for x in np.asarray(guess.x, dtype=float):
-        tau, J = (np.array(part) for part in weight(x[:model.nq]))
+    for state, change in zip(x, faster, strict=True):
+        tau, J = (np.array(part) for part in carried(state[:model.nq], state[model.nq:], change))
         efforts, forces = np.split(np.linalg.pinv(np.hstack([S, J.T])) @ tau.ravel(), [S.shape[1]])
         own = [efforts] if system.inverse is None else []
-        u.append(np.concatenate(own if system.mechanism is not None else [*own, np.zeros(model.nv), forces]))
+        u.append(np.concatenate(own if system.mechanism is not None else [*own, change, forces]))
     return replace(phase, guess=replace(guess, u=phase.control_bounds.clip(u)))
 
 

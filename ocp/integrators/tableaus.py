@@ -48,7 +48,7 @@ class Tableau:
 
     def conditions(self) -> dict[str, float]:
         """Errors of all conditions, by name; zero up to rounding."""
-        errors = {"rows sum to the nodes": float(np.max(np.abs(np.sum(self.a, axis=1) - self.c)))}
+        errors = {"rows of a sum to the nodes c": float(np.max(np.abs(np.sum(self.a, axis=1) - self.c)))}
         for order in range(1, self.order + 1):
             for tree in trees(order):
                 name = "weights sum to 1" if order == 1 else f"order {order}, tree {tree}"

@@ -24,6 +24,7 @@ from ocp.mpc.controller import Controller, Make
 from ocp.mpc.judge import Points, judged
 from ocp.mpc.observer import Observer
 from ocp.mpc.options import MPCOptions, Tracked, horizon_problem
+from ocp.mpc.pushes import recoveries
 from ocp.mpc.result import ClosedLoop, Ending, step_times
 from ocp.plants import Disturbances, IntegratedPlant, Plant, PlantSpec
 from ocp.plants.integrated import INTEGRATED
@@ -104,7 +105,7 @@ class Loop:
         self.problem, self.phase, self.options, self.spec, self.tracked = problem, phase, options, spec, tracked
         self.solver_options, self.progress, self.broken, self.observer = solver_options, progress, broken, observer
         self.costs = [cost for cost in phase.costs if cost.at is At.PATH]
-        self.foreign, self.seed = plant, spec.disturbances.seed
+        self.foreign, self.disturbances = plant, spec.disturbances
         self.plant: Plant = plant or plant_of(spec, self.costs, solver_options.kernels)
         self.prepared = {"solver": compiled - began, "plant": time.perf_counter() - compiled}
         # the model over one period, where the solver predicts over its delay
@@ -116,7 +117,7 @@ class Loop:
     def run(self, start: np.ndarray | None = None, disturbances: Disturbances | None = None) -> ClosedLoop:
         """One run from a state [nx], default that of the phase, with other disturbances than the plant's if given."""
         if disturbances is not None:
-            self.seed = disturbances.seed
+            self.disturbances = disturbances
         if disturbances is not None and self.foreign is None:
             self.plant = plant_of(replace(self.spec, disturbances=disturbances), self.costs, self.solver_options.kernels)
         self._allocate(start)
@@ -133,7 +134,7 @@ class Loop:
         self.plant.reset(self.fine_x[0])
         self.measured = np.full((n, system.nx), np.nan)
         if self.observer is not None:
-            self.observer.begin(self.controller, n, phase.start.value, self.seed)
+            self.observer.begin(self.controller, n, phase.start.value, self.disturbances.seed)
         self.seconds, self.processor, self.codes = np.zeros(n), np.zeros(n), np.zeros(n, dtype=np.int64)
         self.solver_cost, self.solver_violation = np.full(n, np.nan), np.full(n, np.nan)
         known = options.delay == "none" and hasattr(self.controller.horizon, "K")
@@ -266,6 +267,7 @@ class Loop:
             processor_times=step_times(self.processor[:n], self.options.period), prepared=self.prepared,
             gains=self.gains[:n], changed=self.spec.changed, notes=tuple(notes),
             estimation=None if self.observer is None else self.observer.result(n, fine_x[::m]),
+            recoveries=recoveries(self.disturbances.pushes, tracking, t),
             findings=judged(self.phase, violations, tracking, self.tracked, (t, x, u), self._alone) if n else ())
 
     def _alone(self) -> Points | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -97,6 +97,23 @@ class Violation:
 
 
 @dataclass(frozen=True)
+class Recovery:
+    """A push at ``time`` [s] by a force [N] in world axes. recovered: whether every tracked quantity with ``within`` is within it
+    when the next push begins; after: how long after its end [s] errors stay so, NaN where they do not; largest: error until then,
+    in shares of ``within``."""
+
+    time: float
+    force: tuple[float, ...]
+    recovered: bool
+    after: float
+    largest: float
+
+    def record(self) -> dict[str, Any]:
+        """As plain data."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
 class Estimation:
     """Estimates from the measurements: values [n, nx + parameters] at the samples by names, the parameters last; errors:
     root mean square of how far the state was off, by name of the tangent component; seconds [n] of every estimate."""
@@ -125,7 +142,7 @@ class ClosedLoop:
     costs: time integral of every running cost. gains [n, nu, ndx]: of the plan at each sample, du = K dx from what was measured,
     zero where the solver failed; empty where it has none, or acts with a delay. prepared: seconds to compile and to converge before
     the clock started. findings: what the plant did against the file (``ocp.mpc.judge``). estimation: what was estimated, None where
-    the state is known; then measured is the estimate.
+    the state is known; then measured is the estimate. recoveries: from each push by a force, where quantities have ``within``.
     """
 
     problem: Any
@@ -156,6 +173,7 @@ class ClosedLoop:
     notes: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
     estimation: Estimation | None = None
+    recoveries: tuple[Recovery, ...] = ()
 
     @property
     def failures(self) -> int:

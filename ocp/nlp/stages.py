@@ -46,7 +46,7 @@ class Stages:
         for k in range(N):
             rows, entries = len(self.dynamics[k]), len(self.states[k + 1])
             if rows != entries:
-                raise ProblemError(f"stages: dynamics[{k}] has {rows} rows, but x_{k + 1} has {entries} entries", where="nlp")
+                raise ProblemError(f"stages: dynamics[{k}] has {rows} equations, but x_{k + 1} has {entries} entries", where="nlp")
 
     @property
     def intervals(self) -> int:

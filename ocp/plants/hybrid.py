@@ -27,7 +27,7 @@ from dynamics.constraints.friction_cone import EXACT, Cone
 from dynamics.errors import near
 from dynamics.mechanism import Mechanism
 from dynamics.mechanism.assembly import least_step, onto
-from ocp.errors import ProblemError
+from ocp.errors import ProblemError, positive
 from ocp.plants.coulomb import Law, coulomb
 from ocp.plants.integrated import Push
 from ocp.plants.smooth import OPEN, SLIP, STICK, Modes, Motion, Rows, Smooth, possible
@@ -61,8 +61,7 @@ class HybridOptions:
             raise ProblemError(f"no stabilisation {self.stabilisation!r}{near(self.stabilisation, STABILISATIONS)}",
                                where="HybridOptions.stabilisation")
         for key in ("max_step", "rate"):
-            if not getattr(self, key) > 0.0:
-                raise ProblemError(f"must be positive, got {getattr(self, key)!r}", where=f"HybridOptions.{key}")
+            positive(getattr(self, key), f"HybridOptions.{key}")
 
 
 @dataclass(frozen=True)
@@ -80,8 +79,8 @@ class Event:
 class HybridPlant:
     """A plant (`ocp.plants.Plant`) with x = (q, v) of a mechanism and its controls u.
 
-    contacts: points, flat soles with half_sizes, balls and wheels, each with friction. restitution, within: in
-    place of theirs, of all or by name. events: log since ``reset``. work: J
+    contacts: points, flat soles with half_sizes, balls and wheels, each with friction. restitution, within: override theirs,
+    for all or by name. events: log since ``reset``. work: J
     that friction, impacts and pushes did, and the controls. t, q, v, modes [points] as they are now.
     Raises ProblemError, ModelError, UnknownNameError.
     """
@@ -364,7 +363,7 @@ class HybridPlant:
             self.v = self.v + least_step(J, rate, M)
             self._forget()
 
-    def _misses(self, q: Array) -> tuple[Array, Array, Array]:
+    def _misses(self, q: Array) -> tuple[Array, ...]:
         """(misses, Jacobian, mass matrix) of the constraints that act in the present configuration, which is ``q``."""
         terms = self._terms()
         J, off = self._smooth.constraint_rows(terms, self.modes)

@@ -7,7 +7,7 @@ constraint (``c + C z = 0``) where w + c > 0 and drops it (w = 0) elsewhere. Tha
 A cone has the same form, ``l = P(l - c)`` with l = -w and P the projection. Its derivative D at v = l - c has the orthonormal
 eigenvectors (1, e)/sqrt 2, (1, -e)/sqrt 2 and (0, orthogonal to e), e = v[1:]/|v[1:]|, with eigenvalues 1, 0 and
 ``d = (1 + v[0]/|v[1:]|)/2`` where v lies neither in the cone nor opposite to it, else all 1 or all 0. Linearised in that basis,
-``d (c + C z) - (1 - d) w = ...`` is a row held where d = 1, dropped where d = 0, and softened by (1 - d)/d in between, which at a
+``d (c + C z) - (1 - d) w = ...`` is enforced where d = 1, dropped where d = 0, and softened by (1 - d)/d in between, which at a
 solution is c[0] / |w|: the curvature of the cone. Unlike the smooth form ``|c[1:]| - c[0] = 0`` it stays regular at the
 apex, where that form has no derivative and the multiplier is no longer along its gradient; the system stays symmetric, and because
 the projection is strongly semismooth (Chen, Sun, Sun 2003) Newton's method keeps its quadratic convergence.

@@ -2,7 +2,7 @@
 
 Unknowns are the controls of all steps, free parameters, durations and components of the start; L-BFGS-B moves them within their
 bounds. Nothing is stored but states, and no second derivative is taken: made for parameters of motions of thousands of steps, by
-the implicit steps of stiff robots. Hard constraints on states have no place here: ``unsupported`` names them. Source of L-BFGS-B:
+the implicit steps of stiff robots. Hard constraints on states are not supported: ``unsupported`` names them. Source of L-BFGS-B:
 Byrd, Lu, Nocedal, Zhu 1995.
 """
 
@@ -242,7 +242,7 @@ def _sizes(shot: Shot, unit: float, start: Array, ranges: Array) -> Array:
             stage, nu = h.kind(k), shot.sizes[k]
             if nu and stage.expand is not None:
                 n = stage.space.ndx
-                H = np.asarray(stage.expand(*shot.at(k))[2]).T  # row by row
+                H = np.asarray(stage.expand(*shot.at(k))[2]).T  # by rows of the matrix
                 found[k, :nu] = np.diag(H[n:n + nu, n:n + nu]) / unit
     curvature = found[shot.filled]
     plain = np.maximum(np.abs(start), np.where(np.isfinite(ranges), ranges, 0.0) / 2)

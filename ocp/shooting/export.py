@@ -1,11 +1,11 @@
-"""Feedback policies of shooting solutions for use elsewhere: as data, as arrays for an archive, and as portable C99 source.
+"""Feedback policies of shooting solutions for use elsewhere: as data, and as arrays for an archive.
 
 The policy of a solution with N steps is, for t in [t_k, t_{k+1}),
 
     u = clip(u_k + K_k (x (-) x_k), lower, upper)
 
 with the constant control u_k, the gains K_k of the last Riccati sweep and the tangent vector from x_k to x, a right
-perturbation. It is the policy of the solver, to be sampled at the knots and held in between: within a step the
+perturbation. It is the policy of the solver, to be sampled at the knots and kept constant in between: within a step the
 nominal state moves on while x_k does not. Where the controls u of the problem are not what drives take (accelerations, in
 inverse dynamics), the policy ends with the efforts of the drives that these ask for at the state, clipped to the limits of the
 drives. Before t_0 the first step acts; from t_N on the last one, about the last state: ``u_{N-1} + K_{N-1} (x (-) x_N)``. A time
@@ -14,7 +14,6 @@ within 1e-9 of the length before a knot counts as that knot, so that ``k h`` fin
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -168,130 +167,3 @@ def read_policy(arrays: Mapping[str, np.ndarray]) -> Policy:
     return Policy(str(arrays["name"]), t, x, u, K, lower, upper, states, tangents, controls, tangent_index, quaternions,
                   ca.Function.deserialize(str(arrays["difference"])), given[0], given[1], given[2], limits[0], limits[1],
                   ca.Function.deserialize(efforts) if efforts else None)
-
-
-# ----------------------------------------------------------------------------------------------------------- C source
-def c_header(policy: Policy) -> str:
-    """Text of ``policy.h``."""
-    N, _, ndx = policy.K.shape
-    components = [f" *   x[{i}]  {name}" for i, name in enumerate(policy.state_names)]
-    rows = zip(policy.effort_names, policy.effort_kinds, policy.effort_units, policy.effort_lower, policy.effort_upper, strict=True)
-    controls = [f" *   u[{i}]  {name}: {kind}{f' [{unit}]' if unit else ''}, {_bounds(low, high)}"
-                for i, (name, kind, unit, low, high) in enumerate(rows)]
-    asked = [] if policy.efforts is None else [
-        " *   The law gives accelerations; u are the efforts of the drives that these ask for at x, clipped to their limits."]
-    return "\n".join([
-        f"/* Feedback policy of {comment(policy.name)!r}: {N} steps from t = {policy.t[0]:.9g} s to {policy.t[-1]:.9g} s.",
-        " *",
-        " *   u = clip(u_k + K_k (x (-) x_k)) for t_k <= t < t_{k+1}; sample it at the knots t_k and hold u in between.",
-        *asked,
-        " *   t < t_0: as at t_0.  t >= t_N: u_{N-1} + K_{N-1} (x (-) x_N).  x (-) x_k is a right perturbation of x_k.",
-        " *   A time up to 1e-9 of the horizon before a knot counts as that knot. NaN in x gives NaN in u.",
-        " *",
-        " * SI units, angles in radians; unit quaternions (w, x, y, z), Hamilton, body to parent.",
-        *map(comment, components), *map(comment, controls),
-        " */",
-        "#ifndef POLICY_H", "#define POLICY_H", "",
-        f"#define POLICY_NX {len(policy.state_names)}", f"#define POLICY_NU {len(controls)}", f"#define POLICY_NDX {ndx}",
-        f"#define POLICY_STEPS {N}", "",
-        "#ifdef __cplusplus", 'extern "C" {', "#endif", "",
-        "/* x [POLICY_NX] is read, u [POLICY_NU] is written. No memory is allocated, no state is kept. */",
-        "void policy(double t, const double *x, double *u);", "",
-        "#ifdef __cplusplus", "}", "#endif", "", "#endif", ""])
-
-
-def c_source(policy: Policy) -> str:
-    """Text of ``policy.c``: C99, no dependencies but the mathematics library. Raises ProblemError where the difference of the
-    manifold uses an operation that has no C equivalent here."""
-    N, nu, ndx = policy.K.shape
-    return "\n".join([
-        f"/* Feedback policy of {comment(policy.name)!r}; see policy.h. */",
-        '#include "policy.h"', "", "#include <math.h>", "",
-        f"static const double T[{N + 1}] = {{{numbers(policy.t)}}};",
-        table("X", policy.x), table("U", policy.u), table("K", policy.K.reshape(N, nu * ndx)),
-        f"static const double LOWER[{nu}] = {{{numbers(policy.lower)}}};",
-        f"static const double UPPER[{nu}] = {{{numbers(policy.upper)}}};",
-        *([] if policy.efforts is None else [
-            f"static const double {name}[{len(values)}] = {{{numbers(values)}}};"
-            for name, values in (("LEAST", policy.effort_lower), ("MOST", policy.effort_upper))]), "",
-        function_source(policy.difference), "", *([] if policy.efforts is None else [function_source(policy.efforts), ""]),
-        "void policy(double t, const double *x, double *u)", "{",
-        f"    double d[{ndx}]{'' if policy.efforts is None else f', a[{nu}]'};",
-        f"    int low = 0, high = {N}, k, i, j;", *([] if policy.efforts is None else ["    const double t0 = t;"]), "",
-        f"    t += {policy.slack!r};",
-        "    while (low < high) { /* the last knot that is not after t */",
-        "        k = (low + high + 1) / 2;",
-        "        if (T[k] <= t) low = k; else high = k - 1;",
-        "    }",
-        "    difference(X[low], x, d);",
-        f"    k = low < {N} ? low : {N - 1};",
-        f"    for (i = 0; i < {nu}; i++) {{",
-        "        double value = U[k][i];",
-        f"        for (j = 0; j < {ndx}; j++) value += K[k][{ndx} * i + j] * d[j];",
-        f"        {'u' if policy.efforts is None else 'a'}[i] = value < LOWER[i] ? LOWER[i] : value > UPPER[i] ? UPPER[i] : value;",
-        "    }",
-        *([] if policy.efforts is None else [
-            f"    efforts(&t0, x, a, u);\n    for (i = 0; i < {len(policy.effort_names)}; i++)",
-            "        u[i] = u[i] < LEAST[i] ? LEAST[i] : u[i] > MOST[i] ? MOST[i] : u[i];"]),
-        "}", ""])
-
-
-def comment(text: str) -> str:
-    """Text that cannot end a comment."""
-    return text.replace("*/", "* /").replace("\n", " ")
-
-
-def _bounds(low: float, high: float) -> str:
-    return "free" if math.isinf(low) and math.isinf(high) else f"between {low:.9g} and {high:.9g}"
-
-
-def _number(value: float) -> str:
-    if math.isinf(value):
-        return "HUGE_VAL" if value > 0 else "-HUGE_VAL"
-    return repr(float(value))
-
-
-def numbers(values: Array) -> str:
-    """Values as a list in C."""
-    return ", ".join(map(_number, values))
-
-
-def table(name: str, rows: Array) -> str:
-    """A matrix as a constant array in C."""
-    lines = ",\n".join(f"    {{{numbers(row)}}}" for row in rows)
-    return f"static const double {name}[{rows.shape[0]}][{rows.shape[1]}] = {{\n{lines}\n}};"
-
-
-_OPERATIONS = {
-    ca.OP_ASSIGN: "{0}", ca.OP_ADD: "{0} + {1}", ca.OP_SUB: "{0} - {1}", ca.OP_MUL: "{0} * {1}", ca.OP_DIV: "{0} / {1}",
-    ca.OP_NEG: "-{0}", ca.OP_INV: "1.0 / {0}", ca.OP_SQ: "{0} * {0}", ca.OP_TWICE: "2.0 * {0}", ca.OP_SQRT: "sqrt({0})",
-    ca.OP_POW: "pow({0}, {1})", ca.OP_CONSTPOW: "pow({0}, {1})", ca.OP_EXP: "exp({0})", ca.OP_LOG: "log({0})",
-    ca.OP_SIN: "sin({0})", ca.OP_COS: "cos({0})", ca.OP_TAN: "tan({0})", ca.OP_ASIN: "asin({0})", ca.OP_ACOS: "acos({0})",
-    ca.OP_ATAN: "atan({0})", ca.OP_ATAN2: "atan2({0}, {1})", ca.OP_FABS: "fabs({0})", ca.OP_FMIN: "fmin({0}, {1})",
-    ca.OP_FMAX: "fmax({0}, {1})", ca.OP_FLOOR: "floor({0})", ca.OP_CEIL: "ceil({0})", ca.OP_FMOD: "fmod({0}, {1})",
-    ca.OP_HYPOT: "hypot({0}, {1})", ca.OP_COPYSIGN: "copysign({0}, {1})", ca.OP_SIGN: "({0} > 0) - ({0} < 0)",
-    ca.OP_LT: "{0} < {1}", ca.OP_LE: "{0} <= {1}", ca.OP_EQ: "{0} == {1}", ca.OP_NE: "{0} != {1}", ca.OP_NOT: "{0} == 0",
-    ca.OP_AND: "{0} != 0 && {1} != 0", ca.OP_OR: "{0} != 0 || {1} != 0", ca.OP_IF_ELSE_ZERO: "{0} != 0 ? {1} : 0.0",
-}
-
-
-def function_source(function: ca.Function) -> str:
-    """A scalar CasADi Function of vectors to one vector as a static C function, one statement an instruction."""
-    given_names, out_name = function.name_in(), function.name_out(0)
-    taken = ", ".join(f"const double *{name}" for name in given_names)
-    lines = [f"static void {function.name()}({taken}, double *{out_name})", "{",
-             f"    double w[{max(1, function.sz_w())}];", "",
-             *(f"    (void){name};" for name in given_names)]
-    for k in range(function.n_instructions()):
-        operation, given, out = function.instruction_id(k), function.instruction_input(k), function.instruction_output(k)
-        if operation == ca.OP_CONST:
-            lines.append(f"    w[{out[0]}] = {_number(function.instruction_constant(k))};")
-        elif operation == ca.OP_INPUT:
-            lines.append(f"    w[{out[0]}] = {given_names[given[0]]}[{given[1]}];")
-        elif operation == ca.OP_OUTPUT:
-            lines.append(f"    {out_name}[{out[1]}] = w[{given[0]}];")
-        elif operation in _OPERATIONS:
-            lines.append(f"    w[{out[0]}] = {_OPERATIONS[operation].format(*(f'w[{i}]' for i in given))};")
-        else:
-            raise ProblemError(f"{function.name()!r} uses operation {operation}, which cannot be written in C", where="policy")
-    return "\n".join([*lines, "}"])

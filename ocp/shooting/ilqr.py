@@ -105,9 +105,9 @@ def prepare(problem: Problem, options: ILQROptions | None = None, kinds: tuple[S
     from ocp.shooting.engine import search  # noqa: F401  # the first import of Numba, timed apart
 
     imported = time.perf_counter()
-    timed = isinstance(problem, TimedProblem)
-    by_loops, found = _execution(problem.parts if timed else problem, options)
-    horizon = build_by_time(problem, options, by_loops) if timed else build(problem, options, by_loops, kinds)
+    by_loops, found = execution(problem, options)
+    horizon = build_by_time(problem, options, by_loops) if isinstance(problem, TimedProblem) else build(
+        problem, options, by_loops, kinds)
     horizon = horizon if kinds else in_own_units(horizon)
     built = time.perf_counter()
     compiled = records.compile_horizon(horizon, options)
@@ -121,9 +121,10 @@ def prepare(problem: Problem, options: ILQROptions | None = None, kinds: tuple[S
                    asdict(options))
 
 
-def _execution(problem: Problem, options: ILQROptions) -> tuple[bool, tuple[Finding, ...]]:
+def execution(problem: Problem, options: ILQROptions) -> tuple[bool, tuple[Finding, ...]]:
     """Whether loops over the robot are needed (for its steps, or beside steps in closed form for full Hessians), and findings about
     the choice."""
+    problem = problem.parts if isinstance(problem, TimedProblem) else problem
     phases = problem.phases
     phase, closed = phases[0], all(closed_form(phase, options) for phase in phases)
     _, by_loops, findings = choose(phase.system, options.derivatives, options.execution)

@@ -190,7 +190,7 @@ class ActiveConstraints:
 
 
 class System:
-    """The factored matrix of the conditions with an active set held. ``solve`` works on flat vectors in the order of the variables;
+    """The factored matrix of the conditions with a fixed active set. ``solve`` works on flat vectors in the order of the variables;
     costates(k), states(k), controls(k), active(k) are the slices of knot k in them."""
 
     def __init__(self, knots: Sequence[Knot], active: Sequence[ActiveConstraints], diagonal: float = DIAGONAL):

@@ -1,4 +1,4 @@
-"""Optimality of a shooting solution by a second road: a reverse sweep in plain NumPy over the CasADi interpreter.
+"""Optimality of a shooting solution by an independent method: a reverse sweep in plain NumPy over the CasADi interpreter.
 
 It shares neither the loops nor the tangent-space derivatives of the solver: the adjoint ``y_k = dL/dx + (df/dx)' y_{k+1}`` runs
 in the ambient coordinates (no ``rate``, no ``rate_inverse``), with reverse-mode derivatives of the step itself.

@@ -68,7 +68,7 @@ class Tuning:
 
 @dataclass(frozen=True)
 class StepOptions(MethodOptions):
-    """Of methods that make one step of an integrator in each interval, under a control that is held over it.
+    """Of methods that make one step of an integrator in each interval, under a control that is constant over it.
 
     integrator: one of ``ocp.integrators``, implicit ones included; of those that look back (bdf2) every phase begins anew with
         one step of sdirk2, and gains and values are by the present state, the state before moved alike.
@@ -95,7 +95,7 @@ class ILQROptions(StepOptions):
     shooting: "single" rolls out with the feedback gains (closed loop), "open" without them; "feasible" starts from the states of
         the guess, keeps the gaps and closes them as steps are taken (FDDP); "multiple" moves states and controls along the linear
         model, every step leaving its own gap, until the model predicts what closing all gaps by feedback costs; then "single".
-    control_bounds: "clamped" holds them in every step of the sweep and of the rollouts; "rows" leaves them to the augmented
+    control_bounds: "clamped" enforces them in every step of the sweep and of the rollouts; `"rows"` leaves them to the augmented
         Lagrangian, for unstable systems whose clamped controls could not follow a plan any more.
     threads: that differentiate the stages; the numbers are the same for any.
     max_iterations: limit on accepted or refused steps of every attempt; four times as many from the motion of inverse dynamics.

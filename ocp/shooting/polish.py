@@ -1,7 +1,7 @@
 """Newton polishing of a discrete optimal-control problem: from a good point to an optimum at rounding level.
 
 Each step evaluates the problem once, guesses the active set from multipliers and violations, solves the optimality conditions
-linearised with that set held, and exchanges rows on the same linear model until the set no longer changes (``active_set``); then
+linearised with that set fixed, and exchanges constraints on this model until the set no longer changes (``active_set``); then
 states, controls, costates and multipliers move together. It is the primal-dual counterpart of the projected Newton method that
 ends ALTRO (Howell, Jackson, Manchester 2019, section III-D): that one projects onto the constraints and re-estimates multipliers by
 least squares; this one solves for both, and so converges quadratically in both with exact Hessians, linearly with those of
@@ -174,7 +174,7 @@ def _solve(system: System, active: ActiveSet, knots: Sequence[Knot],
 
 
 def _right(system: System, active: ActiveSet, knots: Sequence[Knot], multipliers: Multipliers, rows: Sequence[Array]) -> Array:
-    """Right-hand side of a Newton step: minus the residuals of the conditions with the set held; rows [S+1] of [a]."""
+    """Right-hand side of a Newton step: minus the residuals of the conditions with the fixed set, [a] for each of S+1 stages."""
     b = np.zeros(system.size)
     gradients = lagrangian_gradients(knots, multipliers)
     for k, (knot, have, gradient) in enumerate(zip(knots, active.conditions, gradients, strict=True)):

@@ -31,7 +31,7 @@ from ocp.shooting.stages.stage import Stage
 class PhaseSensitivities:
     """Derivatives along one phase of N steps: of the state at every knot, in the tangent space there, by the tangent of the start
     state, dx_dx0 [N+1, ndx, n0], and by the parameters, dx_dp [N+1, ndx, np]; of the piecewise-constant controls, du_dx0 [N, nu,
-    n0] and du_dp [N, nu, np]. state_names [ndx], control_names [nu]: what the rows are."""
+    n0] and du_dp [N, nu, np]. state_names [ndx], control_names [nu]: names of the rows of the matrices."""
 
     name: str
     state_names: tuple[str, ...]
@@ -50,7 +50,7 @@ class Sensitivities:
     problem leaves free are zero. parameter_names [np]: the columns of all ``d*_dp``; zero for free parameters.
     dJ_dx0 [n0], dJ_dp [np]: of the optimal cost. constant_names [c]: free durations and parameters; dconstants_dx0 [c, n0],
     dconstants_dp [c, np]: how their optimum moves.
-    active: how many rows and bounds are held. margin: the smallest multiplier of a held inequality or distance to one that is not:
+    active: number of active constraints and bounds. margin: the smallest multiplier of an active inequality or distance to another:
     where it is near zero, the derivatives are those of one side only.
     """
 
@@ -74,7 +74,7 @@ class Sensitivities:
 
 
 def sensitivities(solution: Solution) -> Sensitivities:
-    """Derivatives of a solution by shooting with respect to its start state and parameters, active constraints held.
+    """Derivatives of a solution by shooting with respect to its start state and parameters with a fixed active set.
 
     Raises ProblemError for a solution by another method, one that has not converged, a prescribed start that linkages look back on,
     and an optimum that is not isolated (the system is singular).
@@ -82,7 +82,7 @@ def sensitivities(solution: Solution) -> Sensitivities:
     if not isinstance(solution.optimality, ShootingOptimality):
         raise ProblemError(f"need a solution by shooting (method ilqr), this one is by {solution.method!r}", where="sensitivities")
     if solution.status is not Status.CONVERGED:
-        raise ProblemError(f"need a converged solution; this one ended with: {solution.status.sentence}", where="sensitivities")
+        raise ProblemError(f"need a converged solution; this one is {solution.status}", where="sensitivities")
     horizon = solution.optimality.horizon
     if (0, At.START) in horizon.constants.memory and not len(horizon.chosen):
         raise ProblemError("linkages look back on the start, which moves with it; leave a part of it free, and prescribe that by a "

@@ -2,7 +2,7 @@
 
 `exchange` corrects a guessed set in few steps and may not close (primal-dual active set: Hintermueller, Ito, Kunisch 2003);
 `descend` walks from a feasible point and always does (primal active set: Nocedal and Wright 2006, 16.5, with Bland's rule where it
-stands still; between hard rows Newton's method with an exact line search: Madsen, Nielsen 1990).
+stalls; between hard constraints Newton's method with an exact line search: Madsen, Nielsen 1990).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _HALVINGS = 60  # of a step: then its length is known to rounding
 
 @linked(**INLINE)
 def _wrong(p: Problem, i: int, push: float) -> bool:
-    """Whether the multiplier of a held row says that it should leave."""
+    """Whether the multiplier of an active constraint has the wrong sign."""
     return p.lower[i] != p.upper[i] and ((p.side[i] < 0 and p.y[i] > push) or (p.side[i] > 0 and p.y[i] < -push))
 
 
@@ -112,7 +112,7 @@ def _lowest(p: Problem, most: float) -> float:
 
 @linked(**OPTIONS)
 def _leave(p: Problem, stuck: int) -> bool:
-    """Of the held rows whose multiplier is wrong the worst is let go, or the first, where nothing moved for a while."""
+    """Drop the active constraint with the worst multiplier of wrong sign, or the first one where the iterates stall."""
     push, worst, leaving = _ROUNDING * (1.0 + largest(p.y, p.mc)), 0.0, -1
     for i in range(p.mc - p.soft):
         if _wrong(p, i, push) and (leaving < 0 or (stuck <= 3 and abs(p.y[i]) > worst)):
@@ -124,8 +124,8 @@ def _leave(p: Problem, stuck: int) -> bool:
 
 @linked(**OPTIONS)
 def descend(p: Problem, holding: bool) -> bool:
-    """From a feasible z without held rows, or holding those of side, which z touches, for a few changes. Returns whether it closed:
-    without held rows False only where rounding keeps it from that."""
+    """From a feasible z, without active constraints or with those of side, which z touches, for a few changes. Returns convergence:
+    without active constraints False only where rounding prevents it."""
     hard = p.mc - p.soft
     for i in range(p.mc):
         if p.lower[i] == p.upper[i]:

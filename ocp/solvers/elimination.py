@@ -29,7 +29,7 @@ _CONTRADICTION_TOLERANCE = 1e-12  # relative; rows that depend on each other con
 @linked(**OPTIONS)
 def _load(s: Stack, levels: int) -> tuple[int, int]:
     """T, t, and what a unit of each column counts as a pivot; returns (rows, columns). Unknowns that are alone in their columns
-    come last, beyond these columns, and have their rows solved for them: that changes no other row."""
+    come last, beyond these columns, and have their equations solved for them: that changes no other equation."""
     n, rows, columns = s.state[0], 0, 0
     for k in range(levels):
         rows += s.counts[k, 0]
@@ -178,7 +178,7 @@ def _settle(s: Stack, first: int, last: int, above: int, own: int, columns: int)
 @linked(**OPTIONS)
 def _sort(s: Stack, left: int, rows: int) -> None:
     """The columns that are left in the order of their unknowns: levels that have nothing to say of the last ones, as motions of
-    forces, see zeros at the end of their rows."""
+    forces, have zeros at the end of their rows in the matrix."""
     for c in range(left):
         least = c
         for k in range(c + 1, left):
@@ -217,7 +217,7 @@ def _straighten(s: Stack, left: int, exchanged: int) -> None:
     for k in range(exchanged):
         j = s.rows[s.order[k]]
         s.in_span[j] = s.x[j] - s.trial[j]
-    for a in range(left - 1, -1, -1):  # Cholesky, L'L, from the last row back, and the same of Z: zeros of later rows stay
+    for a in range(left - 1, -1, -1):  # Cholesky of the matrix, L'L, upwards, and Z alike: zeros below stay
         i, b, wide = top + a, left - 4, padded(a + 1)
         while b > a:
             p, q, r, t, k = s.F[b, a], s.F[b + 1, a], s.F[b + 2, a], s.F[b + 3, a], top + b

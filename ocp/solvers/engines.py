@@ -2,7 +2,7 @@
 
     minimise  1/2 x' P x + q' x   subject to   l <= A x <= u
 
-What they say about infeasibility or accuracy is not used: whoever calls finishes on the rows that they found active, and checks.
+Their status is not used: callers finish on the constraints that they found active, and check the result.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Orthogonal factors of small matrices by rows, in compiled loops: what least squares with held rows are made of.
+"""Orthogonal factors of small matrices by rows, in compiled loops: for least squares with active constraints.
 
     F[order] = L Q'      L [m, k] lower trapezoidal, Q = H_0 H_1 ... H_(k-1)
 
-Householder reflections with the longest remaining row first (Golub and Van Loan 2013, 5.4.2, transposed): rows lie together in
-memory, errors are relative to each row's own length (Higham 2002, 19.4), and what is left of a row, as a share of that, tells the
+Householder reflections with the longest remaining row of the matrix first (Golub, Van Loan 2013, 5.4.2, transposed): rows are
+contiguous in memory, errors are relative to the length of a row of the matrix (Higham 2002, 19.4), and the rest tells its
 rank. L stands in the first columns of F, row i of it in row order[i]; the reflection
 H_i right of L's diagonal. Where rows depend on each other a second factor, of L', gives the shortest least-squares solution.
 """
@@ -62,7 +62,7 @@ def go_on(F: np.ndarray, k: int, m: int, n: int, tau: np.ndarray, order: np.ndar
 
 @linked(**INLINE)
 def reflect(F: np.ndarray, order: np.ndarray, tau: np.ndarray, k: int, m: int, n: int, norms: np.ndarray) -> None:
-    """Row order[k] onto its k-th unknown, and the rows after it along with it; what is left of them in norms."""
+    """Reflect row order[k] of the matrix onto its k-th unknown, and later rows with it; their remaining lengths in norms."""
     p = order[k]
     alpha = F[p, k]
     beta = -np.sqrt(dot(F, p, F, p, k, n)) if alpha > 0.0 else np.sqrt(dot(F, p, F, p, k, n))

@@ -9,7 +9,7 @@ take the least |x|, so x is unique whichever way it is found.
 Reduced: x = x0 + Z z, where Z spans what is left to decide. The equations at the head are solved for as many unknowns
 (`ocp.solvers.elimination`). Below them, a level without inequalities in its way is one orthogonal factor (Hutter et al., Robot
 Dynamics lecture notes, ETH Zurich, HS 2023, Algorithm 2). Otherwise it is a quadratic program in z and s (their Eq. 3.108 and
-Escande, Mansard, Wieber 2014): the rows held last time are tried first, then an engine looks for the active set, and least
+Escande, Mansard, Wieber 2014): the last active set is tried first, then an engine looks for the active set, and least
 squares on that set give the answer to rounding. Rows that push (a multiplier that is not zero) are decided like equations,
 because every optimum of their level holds them. All of that runs in compiled loops (`ocp.solvers.lexicographic`).
 """
@@ -42,7 +42,7 @@ _METHODS = 15  # all that lead to an active set
 
 @dataclass(frozen=True)
 class HQPOptions:
-    """engine: what looks for the active set of a level where the rows held last time are not it: "active_set" (compiled, of our
+    """engine: what finds the active set of a level where the last one is not optimal: "active_set" (compiled, of our
     own; OSQP only where it does not close), "osqp" or "daqp". tolerance: a row adds a direction to those of its level and
     of the levels above where more than this share of its own length is left of it. What is less, down to rounding, no level uses:
     its own does not, and to those below it is decided. accuracy: that engines are asked for."""

@@ -40,7 +40,7 @@ def _costs(s: Stack, p: Problem, k: int, tall: bool) -> None:
 
 @linked(**OPTIONS)
 def _reduced_row(s: Stack, p: Problem, i: int, at: int, top: int, r: int) -> float:
-    """Row i of D in what is left to decide, as row ``at`` of C. Returns its length."""
+    """Row i of the matrix D in the free unknowns, as row ``at`` of C. Returns its length."""
     squares = 0.0
     for j in range(r):
         total = 0.0

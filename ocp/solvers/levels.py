@@ -15,7 +15,7 @@ from ocp.errors import ProblemError
 
 Array = NDArray[np.float64]
 Side = NDArray[np.int8]
-_BY = ("none", "held rows", "", "descent")  # as `ocp.solvers.lexicographic` counts; in between, the engine
+_BY = ("none", "last active set", "", "descent")  # as `ocp.solvers.lexicographic` counts; in between, the engine
 
 
 class HQPStatus(Enum):
@@ -30,7 +30,7 @@ class Level:
     """One priority: A x = b [rows] and lower <= D x <= f [limits], in the sense of least weighted squares.
 
     weights [rows + limits], positive, of each squared residual and slack. lower: -inf by default. limits: names of the rows of D.
-    Raises ProblemError for wrong sizes, entries that are not finite (f: +inf and lower: -inf are allowed), lower > f, no rows.
+    Raises ProblemError for wrong sizes, entries that are not finite (f: +inf and lower: -inf are allowed), lower > f, no tasks.
     """
 
     name: str
@@ -45,14 +45,14 @@ class Level:
     def __post_init__(self) -> None:
         where = f"level {self.name!r}"
         if self.A is None and self.D is None:
-            raise ProblemError("has no rows: neither A nor D", where=where)
+            raise ProblemError("is empty: neither A nor D is given", where=where)
         n = np.shape(self.A if self.A is not None else self.D)[-1]
         A, b = _rows(self.A, self.b, n, "A", "b", where)
         D, f = _rows(self.D, self.f, n, "D", "f", where)
         lower = np.full(f.size, -np.inf) if self.lower is None else np.array(self.lower, float).ravel()
         rows = b.size + f.size
         if not rows:
-            raise ProblemError("has no rows", where=where)
+            raise ProblemError("is empty: A and D have no rows", where=where)
         weights = np.array(1.0 if self.weights is None else self.weights, float)
         if weights.shape not in ((), (1,), (rows,)):
             raise ProblemError(f"weights have shape {weights.shape}, expected a number or ({rows},)", where=where)

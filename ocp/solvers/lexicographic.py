@@ -58,7 +58,7 @@ def _rows(s: Stack, k: int, first: int, tolerance: float) -> tuple[int, int]:
 @linked(**OPTIONS)
 def _decide(s: Stack, p: Problem, k: int, a_first: int) -> tuple[bool, bool]:
     """trial: the least squares of level k, as if no limit were in the way. Directions that are but more than rounding are seen, not
-    used: levels below leave them alone. Returns (whether there are more rows than directions,
+    used: levels below leave them alone. Returns (whether there are more equations than unknowns,
     whether nothing that it sees is left: then Z is not turned)."""
     n, top, used, seen, tall, last = s.state[0], s.state[2], 0, 0, False, False
     m, reach = _rows(s, k, a_first, p.tolerance)
@@ -120,7 +120,7 @@ def _walk(s: Stack, p: Problem, level: int, careful: bool, guessed: bool) -> tup
 
 @linked(**OPTIONS)
 def _feasible(p: Problem) -> bool:
-    """Whether the hard rows hold at z = 0."""
+    """Whether the hard constraints hold at z = 0."""
     holds = True
     for i in range(p.mc - p.soft):
         holds = holds and p.lower[i] <= 0.0 <= p.upper[i]
@@ -132,7 +132,7 @@ def advance(w: np.ndarray, iw: np.ndarray, sizes: np.ndarray, tolerance: float, 
     """From the start (guessed: from the level that asked, whose guess is in z and side) to the end, or to where an engine has to
     be asked: then sizes [kb, mc, nz, level, soft] says what is in the arrays. methods: which may be taken to an active set, a sum
     of
-    1 (rows held last), 2 (those of the engine), 4 (descent after it), 8 (before). Returns a code."""
+    1 (last active set), 2 (that of the engine), 4 (descent after it), 8 (before). Returns a code."""
     s = stack(w, iw)
     level, code, how = sizes[3] if guessed else 0, DONE, ENGINE
     kb, mc, soft = sizes[0], sizes[1], sizes[4]
@@ -148,7 +148,7 @@ def advance(w: np.ndarray, iw: np.ndarray, sizes: np.ndarray, tolerance: float, 
                 p.z[c] = s.in_span[c] if c < s.rank[level] else 0.0
         closed = methods & (2 if guessed else 1) != 0 and exchange(p) and optimal(p, 1e-7)
         if not closed:
-            for c in range(p.nz):  # where x is every hard row holds
+            for c in range(p.nz):  # at x every hard constraint holds
                 p.z[c] = 0.0
             if not guessed and s.state[3] != 0 and not _feasible(p):
                 return CAREFUL

@@ -23,7 +23,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.linalg import splu
 
-from ocp.errors import ProblemError, check_counts
+from ocp.errors import ProblemError, check_counts, positive
 from ocp.solvers.interior_qp import interior_point
 
 Array = NDArray[np.float64]
@@ -79,7 +79,7 @@ class QP:
         wrong = np.flatnonzero(~(l <= u) | (l == np.inf) | (u == -np.inf))
         if wrong.size:
             i = int(wrong[0])
-            raise ProblemError(f"row {i}: no number lies between l = {l[i]} and u = {u[i]}", where="QP")
+            raise ProblemError(f"row {i} of A: lower bound {l[i]} exceeds upper bound {u[i]}", where="QP")
         for name, value in (("P", P), ("q", q), ("A", A), ("l", l), ("u", u)):
             object.__setattr__(self, name, value)
 
@@ -106,8 +106,7 @@ class QPOptions:
     finish: bool = True
 
     def __post_init__(self) -> None:
-        if not self.accuracy > 0.0:
-            raise ProblemError(f"must be positive, got {self.accuracy!r}", where="QPOptions.accuracy")
+        positive(self.accuracy, "QPOptions.accuracy")
         check_counts(self, {"max_iterations": 1, "check_interval": 1}, "QPOptions")
 
 
@@ -277,7 +276,7 @@ def _exact(qp: QP, x: Array, y: Array, accuracy: float) -> tuple[Array, Array] |
 
     A row is taken as active where its multiplier outweighs its distance from the bound (Stellato et al. 2020, section 4). Then
     violated rows enter and rows with a multiplier of the wrong sign leave until nothing changes (primal-dual active set,
-    Hintermueller, Ito, Kunisch 2003). Each solve is for the smallest correction, so singular P or dependent rows do no harm.
+    Hintermueller, Ito, Kunisch 2003). Each solve is for the smallest correction, so singular P or dependent constraints do no harm.
     """
     z, equal = qp.A @ x, qp.l == qp.u
     side = np.where(equal, 2, 0) + np.where(~equal & (z - qp.l < -y), -1, 0) + np.where(~equal & (qp.u - z < y), 1, 0)
@@ -314,7 +313,7 @@ def _exact(qp: QP, x: Array, y: Array, accuracy: float) -> tuple[Array, Array] |
 
 
 def _factorised(qp: QP, rows: NDArray[np.int64]) -> Callable[[Array], Array] | None:
-    """Solver of K s = right for K = [P A'; A 0] over the rows; the smallest s where K is singular (flat costs, dependent rows)."""
+    """Solver of K s = right for K = [P A'; A 0]; the smallest s where K is singular (flat costs, dependent constraints)."""
     A, size = qp.A[rows], qp.n + rows.size
     if size > _DENSE:
         K = sp.bmat([[qp.P, A.T], [A, None]], format="csc")

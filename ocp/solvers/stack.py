@@ -166,7 +166,7 @@ def measure(s: Stack) -> None:
 @linked(**OPTIONS)
 def holds(s: Stack, last: int, own: int, pending: bool) -> bool:
     """Whether the first ``last`` rows of D hold at ``trial``, no worse than at x unless that is still to be shown, and the ``own``
-    rows that follow."""
+    constraints that follow."""
     far = 1.0
     for c in range(s.state[0]):
         far = max(far, abs(s.trial[c]))

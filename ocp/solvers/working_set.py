@@ -33,7 +33,7 @@ INTS = ("side", "active", "h_order", "p_order", "g_order", "seen")
 
 class Problem(NamedTuple):
     """Views of the arrays of one program, and its sizes in use: kb rows of B, mc rows of C, the last ``soft`` of which are D, nz
-    unknowns. b_size, c_size: lengths of the rows before they were reduced, by which what is left of them is judged; of hard rows
+    unknowns. b_size, c_size: lengths of constraint rows of the matrix before they were reduced, for tolerances; of hard constraints
     they are one. The rest is work."""
 
     kb: int
@@ -123,7 +123,7 @@ def largest(x: np.ndarray, n: int) -> float:
 
 @linked(**INLINE)
 def missed(p: Problem, i: int, at: float) -> float:
-    """By how much row i is beyond its ends; negative: below."""
+    """Violation of constraint i; negative: below its lower end."""
     return max(at - p.upper[i], 0.0) + min(at - p.lower[i], 0.0)
 
 
@@ -171,7 +171,7 @@ def factor_active(p: Problem, at_ends: bool) -> int:
 
 @linked(**OPTIONS)
 def append(p: Problem, new: int, k: int) -> int:
-    """H and turned with one more row, of which something is left beside those that are held; returns k + 1."""
+    """H and turned with one more independent constraint; returns k + 1."""
     h = -1
     for i in range(p.mc - p.soft):
         h += 1 if p.side[i] != 0 else 0
@@ -194,7 +194,7 @@ def append(p: Problem, new: int, k: int) -> int:
 
 @linked(**OPTIONS)
 def _costs(p: Problem, k: int) -> int:
-    """P, right, least: the rows of the least squares after the step of the k directions that are held; returns how many."""
+    """P, right, least: the least squares in the space orthogonal to k active constraints; returns the number of equations."""
     rows, left = 0, p.nz - k
     for i in range(p.mc - p.soft, p.mc):
         if p.side[i] != 0:
@@ -225,7 +225,7 @@ def _costs(p: Problem, k: int) -> int:
 
 @linked(**OPTIONS)
 def minimise(p: Problem, k: int) -> None:
-    """z becomes the minimiser nearest to it with the k directions of H held and soft rows of side as costs, y the multipliers."""
+    """z becomes the nearest minimiser on the k active constraints of H, soft constraints of side being costs; y: multipliers."""
     for i in range(k):
         total = p.gap[p.h_order[i]]
         for c in range(i):

@@ -14,26 +14,26 @@ class Scales:
     """Of states, controls, costs and constraints along a motion."""
 
     samples: int = threshold(
-        256, why="times at which scales are taken, besides the knots",
+        256, why="times at which scales are evaluated, besides the knots",
         test=_CERTIFY + "test_certificate_scale.py::test_states_are_measured_by_their_range")
     trials: int = threshold(
-        32, why="of these times, those where deviations are tried: each costs an evaluation per state and control",
-        test=_CERTIFY + "test_certificate_scale.py::test_sizes_of_rows_follow_their_factors")
+        32, why="times at which finite deviations are evaluated, each once per state and control",
+        test=_CERTIFY + "test_certificate_scale.py::test_scales_of_constraints_follow_their_factors")
     constant: float = threshold(
         1e-2, why="a constant state or control counts as this part of its declared scale",
-        test=_CERTIFY + "test_certificate_scale.py::test_a_state_that_stands_still_is_measured_by_what_it_would_do")
+        test=_CERTIFY + "test_certificate_scale.py::test_the_scale_of_a_constant_state_is_its_effect")
     chain: int = threshold(
         3, why="integrations from a constant state to one that varies, as from a jerk to a position",
-        test=_CERTIFY + "test_certificate_scale.py::test_a_state_that_stands_still_is_measured_by_what_it_would_do")
+        test=_CERTIFY + "test_certificate_scale.py::test_the_scale_of_a_constant_state_is_its_effect")
     widest_bounds: float = threshold(
         1e6, why="bounds that are so many times wider than the motion declare no scale",
-        test=_CERTIFY + "test_certificate_scale.py::test_a_state_that_stands_still_is_measured_by_what_it_would_do")
+        test=_CERTIFY + "test_certificate_scale.py::test_the_scale_of_a_constant_state_is_its_effect")
     deviation: float = threshold(
         1e-6, why="deviation of constant states and controls, relative to their magnitude, that shows their effect on rates",
-        test=_CERTIFY + "test_certificate_scale.py::test_rounding_is_no_effect_of_what_stands_still")
+        test=_CERTIFY + "test_certificate_scale.py::test_rounding_is_no_effect_of_constant_states")
     vanishing_cost: float = threshold(
-        1e-4, why="a cost that vanishes at its optimum is measured by this part of its variation",
-        test=_CERTIFY + "test_certificate_growth.py::test_the_size_of_the_objective_follows_the_cost")
+        1e-4, why="scale of a cost that vanishes at its optimum, relative to its variation",
+        test=_CERTIFY + "test_certificate_growth.py::test_the_scale_of_the_objective_follows_the_cost")
 
 
 @dataclass(frozen=True)
@@ -53,10 +53,10 @@ class Search:
         2_000, why="samples at which smooth rates are tested for finite values",
         test=_CERTIFY + "test_certificate_growth.py::test_rates_that_are_not_finite_for_a_moment_are_found")
     zoom_points: int = threshold(
-        33, why="points of a window whose neighbours of the best one make the next window",
+        33, why="points of a search window; the next one lies between the neighbours of the best point",
         test=_CERTIFY + "test_events.py::test_zoom_finds_the_largest_value_of_every_window")
     zoom_rounds: int = threshold(
-        9, why="windows within windows: 32^-9 of a sample, which is rounding",
+        9, why="nested windows: 32^-9 of a sample, which is rounding",
         test=_CERTIFY + "test_events.py::test_zoom_finds_the_largest_value_of_every_window")
     max_windows: int = threshold(
         400, why="extremes that are searched for at once, of one function",
@@ -96,7 +96,7 @@ class Quadrature:
         4, why="nodes of the method for which a segment has one panel of five Gauss points",
         test=_CERTIFY + "test_certificate_objective.py::test_one_interval_of_high_degree_is_resolved")
     max_batch_operations: float = threshold(
-        2e7, why="operations of one call of a function at many times: a call is not left before it returns",
+        2e7, why="operations of one call of a function at many times: a call cannot be interrupted",
         test=_CERTIFY + "test_certify.py::test_machine_code_changes_no_number")
     max_batch: int = threshold(
         4096, why="times at which a function is evaluated at once: memory",
@@ -187,12 +187,12 @@ class SecondOrder:
 
     flat: float = threshold(
         1e-4, why="eigenvalues within this are zero",
-        test=_CERTIFY + "test_second_order.py::test_flat_directions_are_said")
+        test=_CERTIFY + "test_second_order.py::test_flat_directions_are_reported")
     negative: float = threshold(
         5e-3, why="eigenvalues below minus this are negative: those that discretisation gives singular arcs are smaller",
         test=_CERTIFY + "test_second_order.py::test_the_edge_between_minimum_and_saddle_is_where_theory_puts_it")
     min_gain: float = threshold(
-        1e-3, why="gain of a move by the whole scale, relative to the objective: ripples of a singular arc over a few short "
+        1e-3, why="gain of a move by the whole scale, relative to the objective: oscillations on a singular arc over a few short "
         "intervals gain nothing",
         test=_CERTIFY + "test_second_order.py::test_a_maximum_in_a_corner_is_left")
     doubtful: float = threshold(
@@ -202,11 +202,11 @@ class SecondOrder:
         0.3, why="share of negative terms in the curvature along such a direction",
         test=_CERTIFY + "test_second_order.py::test_a_maximum_beside_something_large_is_left")
     nearest: float = threshold(
-        0.03, why="first distance to which flat directions are followed, in scales: fourth powers of it stand out of rounding",
+        0.03, why="first distance along flat directions, in scales: its fourth power exceeds rounding errors",
         test=_CERTIFY + "test_flat.py::test_higher_orders_decide_in_discrete_time")
     max_residual: float = threshold(
-        1e-5, why="what a direction may change of active constraints, in their scales",
-        test=_CERTIFY + "test_second_order.py::test_a_saddle_whose_way_down_lies_in_a_corner")
+        1e-5, why="largest change of active constraints along a direction, in their scales",
+        test=_CERTIFY + "test_second_order.py::test_a_saddle_whose_descent_direction_lies_in_a_corner")
     shift_factor: float = threshold(
         16.0, why="factor between shifts that bracket the lowest eigenvalue",
         test=_CERTIFY + "test_second_order.py::test_an_objective_without_a_lower_bound_is_named")
@@ -221,7 +221,7 @@ class SecondOrder:
         test=_CERTIFY + "test_both_sides.py::test_a_bound_that_is_met_holds_only_where_it_pushes")
     rounds: int = threshold(
         12, why="times that weakly active constraints are made active because a direction would violate them; then all are",
-        test=_CERTIFY + "test_second_order.py::test_a_saddle_whose_way_down_lies_in_a_corner")
+        test=_CERTIFY + "test_second_order.py::test_a_saddle_whose_descent_direction_lies_in_a_corner")
     dense_share: float = threshold(
         0.15, why="unknowns with more neighbours than this part of all come last in the factorisation",
         test=_CERTIFY + "test_second_order.py::test_inertia_is_that_of_dense_eigenvalues")
@@ -241,24 +241,24 @@ class Verdicts:
     """How checks are composed, and what is reported beside them."""
 
     defect_factor: float = threshold(
-        10.0, why="sum of all defects, times this: what discretisation may take the objective away from its quadrature",
+        10.0, why="factor from the sum of all defects to the allowed difference of the objective from its quadrature",
         test=_CERTIFY + "test_certificate_objective.py::test_the_tolerance_follows_the_mesh")
     gradient_weight: float = threshold(
         0.3, why="weight of the gradient beside the gain of a Newton step: it costs its square, yet tells whether multipliers are "
         "right",
-        test=_CERTIFY + "test_both_sides.py::test_a_point_above_its_optimum_is_seen_where_the_slope_is_small_beside_the_variation")
+        test=_CERTIFY + "test_both_sides.py::test_a_point_above_its_optimum_is_seen_where_the_gradient_is_small")
     max_turns: int = threshold(
-        1500, why="turns of running costs beyond which no mesh that refinement finds follows them",
+        1500, why="extrema of running costs beyond the resolution of refined meshes",
         test=_CERTIFY + "test_certificate_objective.py::"
-        "test_running_costs_that_turn_beyond_any_mesh_end_at_once_and_are_told_with_their_turns")
+        "test_running_costs_that_turn_beyond_any_mesh_end_at_once_and_are_reported_with_their_turns")
     turn_levels: int = threshold(
-        100, why="levels in the range of a running cost: a turn passes at least one of them",
+        100, why="levels in the range of a running cost: an oscillation crosses at least one of them",
         test=_CERTIFY + "test_certificate_objective.py::test_running_costs_that_a_mesh_can_follow_are_followed")
     jump_distance: float = threshold(
         1e-11, why="distance from a jump of the rates at which both sides of it are evaluated, relative to the duration",
-        test=_CERTIFY + "test_jumps.py::test_what_an_instant_would_gain_is_the_slope_of_the_closed_form")
+        test=_CERTIFY + "test_jumps.py::test_what_an_instant_would_gain_is_the_gradient_of_the_closed_form")
     ringing_share: float = threshold(
-        0.6, why="share of the steps of a control that turn back, from which it rings",
+        0.6, why="share of reversals among the steps of a control from which it is reported to oscillate",
         test=_CERTIFY + "test_ringing.py::test_switches_are_no_ringing")
     ringing_amplitude: float = threshold(
         0.01, why="amplitude of these steps, relative to the control's range",
@@ -268,7 +268,7 @@ class Verdicts:
         test=_CERTIFY + "test_ringing.py::test_switches_are_no_ringing")
     kink_distance: float = threshold(
         0.05, why="distance from a kink, as part of the largest one, within which a motion lies on it",
-        test=_CERTIFY + "test_kinks.py::test_nothing_is_said_of_kinks_that_the_motion_stays_away_from")
+        test=_CERTIFY + "test_kinks.py::test_kinks_that_the_motion_avoids_are_not_reported")
     kink_share: float = threshold(
         0.2, why="share of the time that a motion lies on a kink from which it is reported",
         test=_CERTIFY + "test_kinks.py::test_the_advice_of_the_note_gives_the_closed_form")

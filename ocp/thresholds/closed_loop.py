@@ -55,10 +55,10 @@ class ClosedLoops:
         test=_WBC + "test_an_inverted_pendulum_tips_beyond_its_extrapolated_mass_centre")
     slid: float = threshold(
         0.01, unit="m", why="motion of a standing contact: soft contacts creep by less",
-        test=_WBC + "test_feet_that_slide_are_told_with_their_way")
+        test=_WBC + "test_sliding_feet_are_reported_with_their_distance")
     limits: float = threshold(
         1e-3, why="speed beyond a limit of a joint, over the limit; rad or m beyond its range",
-        test=_WBC + "test_speeds_beyond_the_limits_of_joints_are_told")
+        test=_WBC + "test_speeds_beyond_the_limits_of_joints_are_reported")
 
 
 CLOSED_LOOPS = ClosedLoops()

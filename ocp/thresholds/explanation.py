@@ -42,7 +42,7 @@ class Reach:
         1e3, why="weight of bounds and prescribed states beside constraints: constraints shall be missed, not bounds",
         test=_REACH + "test_an_end_out_of_reach_is_named_with_what_is_missed")
     max_evaluations: int = threshold(
-        100, why="evaluations of one search for an end", test=_REACH + "test_a_hand_out_of_reach_is_told_by_axes")
+        100, why="evaluations of one search for an end", test=_REACH + "test_a_hand_out_of_reach_is_reported_by_axes")
 
 
 REACH = Reach()
@@ -78,7 +78,7 @@ class Explanation:
         test=_EXPLAIN + "test_explain_dependent.py::test_a_combination_is_named_with_its_weights")
     proximal_weight: float = threshold(
         1e-9, why="weight of the distance to the start, which picks one of many feasible motions: small beside any real slack",
-        test=_EXPLAIN + "test_explain_infeasible.py::test_what_is_feasible_is_told_to_be_so")
+        test=_EXPLAIN + "test_explain_infeasible.py::test_feasible_problems_are_reported_as_such")
     elastic_iterations: int = threshold(
         500, why="iterations of an elastic program",
         test=_EXPLAIN + "test_explain_infeasible.py::test_too_short_a_duration_has_six_ways_out")

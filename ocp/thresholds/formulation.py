@@ -13,7 +13,7 @@ class Rounding:
 
     rounding: float = threshold(
         1e-13, why="changes by less are rounding errors of a subtraction; steps by less change nothing",
-        test="tests/ocp/certify/test_certificate_scale.py::test_rounding_is_no_effect_of_what_stands_still")
+        test="tests/ocp/certify/test_certificate_scale.py::test_rounding_is_no_effect_of_constant_states")
     negligible: float = threshold(
         1e-9, why="a scale below this part of the largest one is noise, a singular value below it is zero",
         test="tests/ocp/explain/test_explain_dependent.py::test_independent_equations_are_left_alone")

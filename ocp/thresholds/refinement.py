@@ -69,7 +69,7 @@ class MeshChange:
     beside_jump: float = threshold(
         100.0, why="error of a kink beside a jump of controls, in tolerances, up to which the interval is not cut: the shorter it "
         "is, the less are controls determined there",
-        test=_POLICIES + "test_kinks_of_controls_that_the_objective_no_longer_feels_are_told")
+        test=_POLICIES + "test_kinks_of_controls_that_the_objective_no_longer_feels_are_reported")
     fine: float = threshold(
         1e-2, why="part of the tolerance below which intervals are made coarser",
         test=_POLICIES + "test_hp_cuts_kinks_raises_degrees_elsewhere_and_joins_what_is_too_fine")

@@ -22,7 +22,7 @@ class Budgets:
         "test_controls_that_chatter_and_programs_that_are_hard_become_piecewise_constant")
     max_iterations_from_optimum: int = threshold(
         200, why="iterations on a finer mesh from the multipliers of an optimum; then the program is solved from the motion alone",
-        test="tests/ocp/certify/test_objective_bar.py::test_the_bar_shrinks_with_the_mesh")
+        test="tests/ocp/certify/test_objective_bar.py::test_the_error_bound_shrinks_with_the_mesh")
     coarse_tolerance: float = threshold(
         1e-4, why="tolerance of a program on a coarse mesh, whose solution is a guess",
         test=_TESTS + "test_freeze.py::test_the_guess_that_served_is_the_only_one_tried")
@@ -71,14 +71,14 @@ class Answers:
         test="tests/ocp/certify/test_second_order.py::test_an_objective_without_a_lower_bound_is_named")
     windows: int = threshold(
         20, why="windows of a phase whose extremes of controls are the two values in a guess of the relaxed problem; it is solved "
-        "where controls jump to and fro in more than half of them",
+        "where controls chatter in more than half of them",
         test="tests/ocp/strategy/test_attained.py::test_what_switches_ever_faster_tends_to_the_relaxed_objective")
     impulse_growth: float = threshold(
         1.75, why="growth of an unbounded control by halved intervals that only an impulse has: 2, and integrable ones less",
         test="tests/ocp/strategy/test_attained.py::test_impulses_are_no_minima")
     error_coverage: float = threshold(
         2.5, why="error bound of the objective over its change by halved intervals: errors fall at least linearly with these",
-        test="tests/ocp/certify/test_objective_bar.py::test_the_bar_holds_the_true_optimum_on_coarse_meshes")
+        test="tests/ocp/certify/test_objective_bar.py::test_the_error_bound_holds_the_true_optimum_on_coarse_meshes")
 
 
 BUDGETS, DIAGNOSES, ANSWERS = Budgets(), Diagnoses(), Answers()

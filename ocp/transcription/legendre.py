@@ -85,7 +85,7 @@ def value_matrix(points: np.ndarray, r: Any) -> np.ndarray:
 
 def derivative_matrix(points: np.ndarray, r: Any = None) -> np.ndarray:
     """Derivatives of the Lagrange polynomials through the points [m] at the evaluation points r [...], by default at the points
-    themselves: [..., m]. Rows sum to 0."""
+    themselves: [..., m]. Rows of the matrix sum to 0."""
     w = barycentric_weights(points)
     away = points[:, None] - points
     np.fill_diagonal(away, 1.0)

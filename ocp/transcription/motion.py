@@ -96,7 +96,7 @@ def names_of_rows(phase: Phase, mesh: Grid, form_names: tuple[str, ...], k: int)
     """Names of the equations of interval k: positions, then motion stage by stage."""
     nv, held = phase.system.space.ndx // 2, phase.system.motion().size1_in(2)
     motion = [*(f"motion of {name.removeprefix('v.')}" for name in phase.system.space.tangent_names[nv:]),
-              *(f"constraint row {i}" for i in range(held - nv))]
+              *(f"constraint {i}" for i in range(held - nv))]
     count = stages(mesh, k)
     told = [f"{name}{' inside' if stage < count - 1 else ''}" for stage in range(count) for name in motion]
     return [f"defect {name}" for name in (*form_names[:len(form_names) - nv], *told)]

@@ -1,4 +1,4 @@
-"""Path equations that other path equations already are, by their slopes: more of them than controls can meet are no program."""
+"""Path equations that are redundant by their gradients: more of them than controls can satisfy make no regular program."""
 
 from __future__ import annotations
 

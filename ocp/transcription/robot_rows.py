@@ -106,9 +106,8 @@ def _after(system: System, block: Block, point: tuple[Expr, Expr, Expr]) -> RowF
     """From tangent derivatives of a to the nonzeros of those of the rows T a by the unknowns v of one node.
 
     (v, d, a, first) -> rows, nonzeros of the Jacobian;  (v, d, mu, first, second) -> nonzeros of the upper Hessian, where second
-    was contracted with T mu. Flat arrays hold matrices by rows. Derivatives are formed by (x, u, T) in ambient coordinates and
-    pulled
-    back to v: ``J' H J`` and, along the gradient, the second derivatives of these as functions of v.
+    was contracted with T mu. Flat arrays hold matrices by rows. Derivatives are formed by (x, u, T) in ambient coordinates, then
+    by v with the chain rule: ``J' H J`` and, along the gradient, the second derivatives of these as functions of v.
     """
     model, v, d = system.model, block.v, block.data
     nv, nq, nx, nu = model.nv, model.nq, system.nx, system.nu
@@ -141,7 +140,7 @@ def _after(system: System, block: Block, point: tuple[Expr, Expr, Expr]) -> RowF
     bend = ca.hessian(ca.dot(g, where), v)[0]
     gradient = ca.substitute(ca.mtimes(jacobian.T, mu), ambient, where)
     by_v_here = ca.sparsify(ca.mtimes(here[1], pull))
-    # the gradient by T is mu' a, but T is an unknown or data of its own and never bends: a is not among the arguments
+    # the gradient by T is mu' a, but a is linear in T, an unknown or data of its own: a is not among the arguments
     gradient = ca.vertcat(gradient[:nx + nu], 0)
     upper = ca.triu(ca.sparsify(ca.mtimes([pull.T, here[2], pull]) + ca.substitute(bend, g, gradient)))
     firsts = ca.Function("after_first", [v, d, a, first], [here[0], nonzeros(by_v_here)])

@@ -37,7 +37,7 @@ def close_contacts(mechanism: Mechanism, contacts: Sequence[Contact], start: Arr
     rows = ca.vertcat(*(ca.DM(n[k]).T @ J[3 * k:3 * k + 3, :] for k in range(len(stances))))
     function = ca.Function("gaps", [q], [ca.densify(ca.SX(gap)), ca.densify(ca.SX(rows)), alg.mass_matrix(model, q)])
 
-    def misses(at: Array) -> tuple[Array, Array, Array]:
+    def misses(at: Array) -> tuple[Array, ...]:
         off, N, M = (np.asarray(y.full()) for y in function(at))
         return off.ravel(), N, M
 

@@ -82,7 +82,7 @@ def judged(words: list[str], place: Path, folder: Path, code: int, said: str) ->
     from ocp.app.pages.folders import is_run
     from ocp.app.pages.results import read_run, read_summary
 
-    if code not in (0, 1, 130) or "Traceback" in said or "fault of lieocp" in said:
+    if code not in (0, 1, 130) or "Traceback" in said or "bug in lieocp" in said:
         return f"LOST: exit code {code}, {said[-300:]!r}"
     if left := [p.name for p in folder.iterdir() if p.name.startswith(".")]:
         return f"LOST: half written {left}"

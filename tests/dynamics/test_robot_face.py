@@ -55,7 +55,7 @@ def test_a_robot_stands_in_ones_own_program(robot):
     assert isinstance(robot.mass_matrix(ca.SX.sym("q", 6)), ca.SX)
 
 
-def test_what_is_wrong_is_told(robot):
+def test_errors_are_reported(robot):
     for build, words in ((lambda: robot.function("inverse_dynamic"), "did you mean 'inverse_dynamics'"),
                          (lambda: robot.pose("tool", np.zeros(6)), "did you mean 'tool0'"),
                          (lambda: robot.mass_matrix(np.zeros(5)), "q has 5 components; 6 are expected"),

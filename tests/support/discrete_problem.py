@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from stage_rows import curvature, slopes
 
 from ocp.methods import make_options
 from ocp.shooting.kkt import Knot, Multipliers, costates
@@ -32,21 +33,21 @@ class Discrete:
         for k in range(h.stages + 1):
             stage, at = self._arguments(k, x, u)
             n, m = stage.space.ndx, stage.nu
-            g, F, H = (np.asarray(value) for value in stage.expand(*at, h.h[k]))
+            g, F, H = (np.asarray(value) for value in stage.expand(*at, h.h[k])[:3])
             if self.exact:
                 costate = multipliers.costate[k + 1] if k < h.stages else np.zeros(0)
                 H = np.asarray(stage.hessian(*at, h.h[k], costate))
             H = H.T[:, :n + m]
             more = {}
             if stage.rows.count:
-                c, C = stage.rows.jacobian(*at)
+                c, C = slopes(stage, *at)
                 kept = holds[k, :stage.rows.count] == 1
-                more = {"c": flat(c)[kept], "C": np.asarray(C).T[kept, :n + m], "kind": stage.rows.kind[kept],
+                more = {"c": flat(c)[kept], "C": C[kept, :n + m], "kind": stage.rows.kind[kept],
                         "size": stage.rows.size[kept]}
                 if self.exact:
                     w = np.zeros(stage.rows.count)
                     w[kept] = multipliers.rows[k]
-                    H = H + np.asarray(stage.rows.curvature(*at, w)).T[:, :n + m]
+                    H = H + curvature(stage, *at, w)[:, :n + m]
             if k < h.stages:
                 after = stage.step(*at, h.h[k])[0]
                 gap = flat(h.kind(k + 1).difference(x[k + 1], after))

@@ -26,7 +26,7 @@ from ocp.app.files.syntax.yaml_source import read_source
 from ocp.app.files.syntax.yaml_text import dump
 from ocp.errors import ProblemError
 
-#: rows that the terminal shows
+#: lines of the table that the terminal shows
 SHOWN = 12
 
 

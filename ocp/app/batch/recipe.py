@@ -66,7 +66,8 @@ class Recipe:
         return load_tree(source, self.folder)
 
     def problem(self, loaded: LoadedProblem, values: Mapping[str, float]) -> Problem:
-        """The problem with these values by path."""
+        """The problem with these values by path; those that are not given are as they are in the text."""
+        values = {**self.base, **values}
         found, moved = loaded.problem, [path for path in self.rates if values[path] != self.base[path]]
         if moved:
             found = loaded.numbers.moved(sum(((values[path] - self.base[path]) * self.rates[path] for path in moved),
@@ -200,7 +201,7 @@ def _of_durations(problem: Problem, rates: Iterable[np.ndarray]) -> bool:
 
 
 def grouped(paths: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, Range]:
-    """The range of every path whose values are numbers in all rows, where there are two; its base is the one in the middle."""
+    """The range of every path whose values are numbers in all cases, where there are two; its base is the middle one."""
     found = {}
     for j, path in enumerate(paths):
         values = [row[j] for row in rows]

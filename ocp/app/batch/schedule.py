@@ -44,7 +44,7 @@ class Task(Protocol):
         """Number of the case."""
 
     def solved(self) -> Done:
-        """Do it. Mistakes of the user become rows; what it raises ends everything."""
+        """Solve the case. Errors of the user become results; other exceptions end the sweep."""
         ...
 
 

@@ -167,7 +167,7 @@ def read_rows(folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
 
 
 def table(paths: Sequence[str], values: Sequence[Mapping[str, Any]], rows: Mapping[int, Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The rows in the order of cases, each with its values; all with the same columns."""
+    """The rows of the table in the order of cases, each with its values; all with the same columns."""
     columns = dict.fromkeys(key for number in sorted(rows) for key in rows[number])
     return [{"case": number, **{path: values[number][path] for path in paths}, **{key: rows[number].get(key) for key in columns}}
             for number in sorted(rows)]

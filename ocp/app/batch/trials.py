@@ -186,7 +186,7 @@ class Trials:
         return self.kind, self.text, self.folder, self.name, self.plant
 
     def values(self) -> list[dict[str, Any]]:
-        """One empty row per trial; trials vary nothing by path."""
+        """One empty record per trial; trials vary nothing by path."""
         return [{} for _ in range(self.count)]
 
     def head(self) -> dict[str, Any]:

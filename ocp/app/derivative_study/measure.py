@@ -15,7 +15,7 @@ from numba.extending import intrinsic
 
 import dynamics
 from dynamics import algorithms as alg
-from dynamics.derivatives.candidates import CONSTRAINED, KNOWN, Candidate, FixedMemory, held_mechanism, interpreted
+from dynamics.derivatives.candidates import CONSTRAINED, KNOWN, Candidate, FixedMemory, constrained_mechanism, interpreted
 from dynamics.errors import ModelError
 from dynamics.kernels import Kernel, KernelError, compile_many, find_compiler, workspace
 from dynamics.kernels.calls import call
@@ -109,7 +109,7 @@ def kernel_run(kernel: Kernel, inputs: Sequence[Array]) -> Run:
 def loop_run(candidate: Candidate, point: Mapping[str, Array]) -> Run:
     """Evaluations of a quantity's loop over the Model. point: its inputs by name."""
     function, n = candidate.quantity, candidate.model.nv
-    tables = make_tables(held_mechanism(candidate.robot) if function in CONSTRAINED else candidate.model)
+    tables = make_tables(constrained_mechanism(candidate.robot) if function in CONSTRAINED else candidate.model)
     start = tables.integers, tables.reals, tables.workspace()
     q, v, a, tau, lam, mu = (np.ascontiguousarray(point[name], float) for name in ("q", "v", "a", "tau", "lam", "mu"))
     none, zeros = np.zeros((0, 6)), np.zeros

@@ -122,8 +122,9 @@ def _progress(console: Console, done: int, total: int, e: Entry) -> None:
 def print_study(study: Study, folder: Path, console: Console, *, quiet: bool = False) -> None:
     """The table by function, the recommendations, what is wrong and what was left out."""
     robot = study.robot
+    constraints = f", constraints: {', '.join(robot['constraints'])}" if robot["constraints"] else ""
     line(console, f"\n{robot['name']}  {robot['nv']} degrees of freedom, {robot['bodies']} bodies, depth {robot['depth']}, "
-                  f"root {robot['root']}" + (f", held: {', '.join(robot['held'])}" if robot["held"] else ""), "bold")
+                  f"root {robot['root']}{constraints}", "bold")
     for title, found in () if quiet else _tables(study):
         console.print(f"\n{title}", style="bold", markup=False)
         console.print(found)
@@ -143,8 +144,8 @@ def print_study(study: Study, folder: Path, console: Console, *, quiet: bool = F
         words = e.reason if e.status == FAILED else f"error {e.error:.1e} against {SOURCES[e.against][0]}"
         console.print(f"  [red]wrong[/]  {FUNCTIONS[e.function]}, {e.label}: {words}", soft_wrap=True)
     if study.missing:
-        console.print(f"  [yellow]interrupted[/]: {len(study.missing)} of {len(study.missing) + len(study.entries)} ways were not "
-                      "reached; what was measured is written and marked incomplete", soft_wrap=True)
+        console.print(f"  [yellow]interrupted[/]: {len(study.missing)} of {len(study.missing) + len(study.entries)} methods not "
+                      "measured; the written study is incomplete", soft_wrap=True)
     line(console, f"  {study.seconds:.0f} s in all; written to {folder}  (open {folder / 'report.html'})")
 
 

@@ -12,7 +12,7 @@ import casadi as ca
 import numpy as np
 
 import dynamics
-from dynamics.derivatives.candidates import CONSTRAINED, KNOWN, QUANTITIES, Held, candidate
+from dynamics.derivatives.candidates import CONSTRAINED, KNOWN, QUANTITIES, ConstrainedModel, candidate
 from dynamics.errors import near
 from dynamics.kernels import find_compiler
 from dynamics.mechanism.constrained import reduced, stacked
@@ -49,8 +49,8 @@ class Settings:
             for name in given:
                 if name not in known:
                     raise ProblemError(f"no {option[2:-1]} named {name!r}{near(name, known)}", where=option)
-        if not self.contacts and (held := [name for name in self.functions if name in CONSTRAINED]):
-            raise ProblemError(f"{held[0]} is of robots under constraints; name them by --contacts", where="--functions")
+        if not self.contacts and (constrained := [name for name in self.functions if name in CONSTRAINED]):
+            raise ProblemError(f"{constrained[0]} is of robots under constraints; name them by --contacts", where="--functions")
         if self.compiling not in COMPILE:
             raise ProblemError(f"no such choice{near(self.compiling, COMPILE)}", where=f"--compile {self.compiling}")
         if self.compiling == "yes" and find_compiler() is None:
@@ -127,7 +127,7 @@ def run_study(target: Target, settings: Settings, progress: Progress | None = No
     """Measure everything that ``settings`` ask for. An interrupt (KeyboardInterrupt) ends the work, not the study: what is
     measured is judged and returned, with the rest in ``missing``."""
     begin, target = time.perf_counter(), target.holding(settings.contacts)
-    model, pairs, robot = target.model, settings.pairs, Held(target.model, target.constraints)
+    model, pairs, robot = target.model, settings.pairs, ConstrainedModel(target.model, target.constraints)
     measured: dict[tuple[str, str], Measured] = {}
     points: tuple[Point, ...] = ()
 
@@ -168,7 +168,7 @@ def _judged(target: Target, settings: Settings, measured: Mapping[tuple[str, str
                  tuple(p for p in settings.pairs if p not in measured), target.model.notes, seconds)
 
 
-def conditioning(robot: Held, points: Sequence[Point]) -> float:
+def conditioning(robot: ConstrainedModel, points: Sequence[Point]) -> float:
     """Largest condition number of the mass matrix at the points, and of ``J M^-1 J'`` of constraints; 1 for a robot that cannot
     move."""
     if not robot.model.nv or not points:
@@ -191,7 +191,7 @@ def describe(target: Target) -> dict[str, Any]:
         ways.append((ways[body.parent] if body.parent >= 0 else 0) + own)
     return {"name": target.name, "model": model.name, "from": target.what, "root": target.root, "nq": model.nq, "nv": model.nv,
             "bodies": len(model.bodies), "depth": max(ways, default=0), "mass": model.mass,
-            "held": [c.name for c in target.constraints]}
+            "constraints": [c.name for c in target.constraints]}
 
 
 def settings_record(settings: Settings) -> dict[str, Any]:
@@ -207,9 +207,10 @@ def chosen(options: Sequence[str] | None) -> tuple[str, ...]:
 # ------------------------------------------------------------------------------------------------ structure
 ZERO = 1e-14  # of the largest entry: rounding, not motion
 FIRST = {"inverse_first": ("∂τ/∂q", "∂τ/∂v", "∂τ/∂a = M"), "forward_first": ("∂a/∂q", "∂a/∂v", "∂a/∂τ = M⁻¹"),
-         "constrained_first": ("∂a/∂q, held", "∂a/∂v, held", "∂a/∂τ, held"), "impact_first": ("∂v⁺/∂q", "∂v⁺/∂v")}
+         "constrained_first": ("∂a/∂q, constrained", "∂a/∂v, constrained", "∂a/∂τ, constrained"),
+         "impact_first": ("∂v⁺/∂q", "∂v⁺/∂v")}
 HESSIANS = {"inverse_contracted": ("Hessian of λᵀτ by (q, v, a)", "a"), "forward_contracted": ("Hessian of μᵀa by (q, v, τ)", "τ"),
-            "constrained_contracted": ("Hessian of μᵀa, held, by (q, v, τ)", "τ")}
+            "constrained_contracted": ("Hessian of μᵀa, constrained, by (q, v, τ)", "τ")}
 
 
 def patterns(model: Model, function: str, measured: Mapping[str, Measured]) -> list[Pattern]:

@@ -25,16 +25,16 @@ class Target:
     constraints: tuple[Constraint, ...] = ()
 
     def holding(self, names: Sequence[str]) -> Target:
-        """The same with those of its constraints, and with the origins of those frames held. Raises ProblemError, ModelError."""
+        """The same with those of its constraints, and with the origins of those frames fixed. Raises ProblemError, ModelError."""
         known: dict[str, Constraint] = {c.name: c for c in self.constraints}
         frames = [frame.name for frame in self.model.frames] + [body.name for body in self.model.bodies]
         for name in names:
             if name not in known and name not in frames:
                 raise ProblemError(f"no constraint or frame named {name!r}{near(name, [*known, *frames])}", where="--contacts")
-        held = tuple(known.get(name) or PointContact(name, name) for name in names)
-        for one in held:
+        active = tuple(known.get(name) or PointContact(name, name) for name in names)
+        for one in active:
             one.check(self.model)
-        return replace(self, constraints=held)
+        return replace(self, constraints=active)
 
 
 def find_target(name: str, *, root: str | None = None, mimic: str | None = None) -> Target:

@@ -31,7 +31,7 @@ suppress_warnings = ["toc.not_included"]
 
 
 def plain(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
-    """Docstrings are plain text with code between backticks: stars and bars are themselves."""
+    """Docstrings are plain text with code between backticks: asterisks and pipes are literal."""
     lines[:] = [re.sub(r"(`[^`]*`)|([*|])", lambda found: found[1] or "\\" + found[2], line) for line in lines]
 
 

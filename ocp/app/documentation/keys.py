@@ -26,7 +26,7 @@ from ocp.app.files.syntax.yaml_text import dump
 LONGEST = 160
 #: what stands in brackets in a description and is a unit
 UNIT = re.compile(r"^\(?(?:k?g|m|mm|s|rad|N|J|W|Hz|1/s|unit|1$)\b")
-WORDS = {float: "number", int: "integer", bool: "true, false", str: "text", dict: "mapping", tuple: "list", NoneType: "null"}
+TYPE_NAMES = {float: "number", int: "integer", bool: "true, false", str: "text", dict: "mapping", tuple: "list", NoneType: "null"}
 #: values of a type, for keys that the gallery does not have
 SAMPLES = {"number": "1", "[x, y, z]": "[0, 0, 1]", "[lower, upper]": "[0, 1]", "list of [x, y, z]": "[[0, 0, 1], [0, 1, 0]]",
            "number, list": "1", "list of number": "[0, 1]", "mapping of number": "{a: 1}", "mapping of number, list": "{a: [0, 1]}",
@@ -40,6 +40,7 @@ def mappings() -> list[type[Part]]:
     """Every mapping that files may contain, from whole files inwards."""
     found: list[type[Part]] = [*KINDS, IKFile, WbcFile]
     for kind in found:  # grows on the way
+        kind.model_rebuild()  # resolves names of later classes
         inner = [one for field in kind.model_fields.values() for one in records(field.annotation)]
         found += [one for one in dict.fromkeys(inner) if issubclass(one, Part) and one not in found]
     return found
@@ -68,7 +69,7 @@ def _rows(kind: type[Part], gallery: Path | None) -> Iterator[tuple[str, ...]]:
 
 
 def example(kind: type[Part], key: str, gallery: Path | None) -> str:
-    """A value of a key, as YAML: one of the gallery, else of the same key elsewhere, its default, or one of its type; "" where it is a
+    """A value of a key, as YAML: of the gallery, else of the same key elsewhere, its default, or of its type; "" for a
     mapping, whose keys have their own examples."""
     field, given = kind.model_fields[key], {} if gallery is None else examples(gallery)
     text = given.get((kind, key)) or next((text for (other, name), text in given.items() if name == key
@@ -93,9 +94,9 @@ def types(annotation: Any) -> list[str]:
         return [f"`{one}`" for one in inner]
     if origin in (Union, UnionType, Annotated):
         return [one for part in (inner if origin is not Annotated else inner[:1]) for one in types(part)]
-    if origin in WORDS:
+    if origin in TYPE_NAMES:
         of = dict.fromkeys(one for part in (inner[-1:] if origin is dict else inner) if part is not Ellipsis for one in types(part))
-        return [f"{WORDS[origin]} of {' or '.join(of)}" if of else WORDS[origin]]
+        return [f"{TYPE_NAMES[origin]} of {' or '.join(of)}" if of else TYPE_NAMES[origin]]
     if isinstance(origin, TypeAliasType):
         return types(origin.__value__)
     return [f"[{origin.__name__}](#{origin.__name__.lower()})"] if isinstance(origin, type) and issubclass(origin, Part) else []
@@ -107,7 +108,7 @@ def examples(gallery: Path) -> dict[tuple[type[Part], str], str]:
     found: dict[tuple[type[Part], str], str] = {}
     for path in sorted(gallery.rglob("*.yaml")):
         source = read_source(path)
-        kind = {"ik": IKFile, "wbc": WbcFile}.get(kind_of(source.tree)) or problem_class(source.tree)
+        kind: Any = {"ik": IKFile, "wbc": WbcFile}.get(kind_of(source.tree)) or problem_class(source.tree)
         for part in _parts(validated(Findings(source), kind)):
             for key in part.model_fields_set:
                 text = _text(getattr(part, key))

@@ -251,5 +251,5 @@ def _dependences(dependences: Sequence[Dependence], out: Console) -> None:
               soft_wrap=True)
     for one in dependences[:MAX_TABLE_LINES]:
         listed = ", ".join(f"{name} ({weight:+.2g})" for name, weight in one.rows[:6])
-        more = f" and {len(one.rows) - 6} more rows of {', '.join(one.groups[:4])}" if len(one.rows) > 6 else ""
+        more = f" and {len(one.rows) - 6} more equations of {', '.join(one.groups[:4])}" if len(one.rows) > 6 else ""
         line(out, f"    {listed}{more}")

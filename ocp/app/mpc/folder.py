@@ -16,7 +16,8 @@ from ocp.app.files.load import LoadedProblem
 from ocp.app.files.problem.portable import portable
 from ocp.app.pages import sheet
 from ocp.app.pages.folders import csv_text, held_csv, jsonable, write_arrays
-from ocp.app.pages.plots import MAX_PANELS, bundle, stem
+from ocp.app.pages.panels import bundle, stem
+from ocp.app.pages.plots import MAX_PANELS
 from ocp.app.pages.report import motion, write_report
 from ocp.app.pages.scene import Dot, Scene, frame_times, scene_from_drawing, scene_from_model
 from ocp.app.pages.sheet import Cell, Group
@@ -172,12 +173,20 @@ def write(loaded: LoadedProblem, loop: ClosedLoop, folder: Path, seconds: Mappin
 
 
 # ---- numbers ------------------------------------------------------------------------------------------------------------
+def recovered(loop: ClosedLoop) -> str:
+    """From how many pushes the plant recovered, in a sentence."""
+    times = [push.after for push in loop.recoveries if push.recovered]
+    return (f"recovered from {len(times)} of {len(loop.recoveries)} pushes before the next"
+            + (f", after {np.median(times):.2g} s (median) and {max(times):.2g} s (longest)." if times else "."))
+
+
 def verdict(loop: ClosedLoop) -> str:
     """How it ended, in one or two sentences."""
     words = [loop.ending.value + (f" {loop.message}" if loop.message else "")]
     words += [f"{told[0].upper()}{told[1:]}." for told in sentences(loop.findings)]
     if loop.failures:
         words.append(f"The solver failed in {loop.failures} of {len(loop.codes)} steps.")
+    words += [f"The plant {recovered(loop)}"] if loop.recoveries else []
     times = loop.times
     if times.steps:
         words.append(f"{times.missed or 'No'} of {times.steps} steps missed the deadline of {times.deadline * 1e3:.4g} ms."
@@ -194,7 +203,7 @@ def summarise(loop: ClosedLoop, plant: PlantSpec, record: Mapping[str, Any], sec
         "ok": loop.ok, "status": {"name": loop.ending.name, "sentence": loop.ending.value, "message": loop.message},
         "verdict": verdict(loop), "finished": loop.ending is Ending.FINISHED, "failed_steps": loop.failures,
         "tracking": [{"name": k.name, "unit": k.unit, "rms": k.rms, "largest": k.largest, "time": k.time} for k in loop.tracking],
-        "cost": loop.cost, "costs": loop.costs,
+        "cost": loop.cost, "costs": loop.costs, "pushes": [push.record() for push in loop.recoveries],
         "estimation": None if loop.estimation is None else loop.estimation.record(),
         "findings": [one.record() for one in loop.findings],
         "violations": [v.record() for v in loop.violations],

@@ -18,14 +18,14 @@ from rich.table import Table
 
 from ocp.app.files.load import LoadedProblem, load_problem
 from ocp.app.files.syntax.yaml_source import read_source
-from ocp.app.mpc.folder import FORMAT, write
+from ocp.app.mpc.folder import FORMAT, recovered, write
 from ocp.app.pages.folders import new_folder
-from ocp.app.prepare import compile_ahead, tell, waiting
+from ocp.app.prepare import compile_in_time, missing, tell, waiting_for
 from ocp.app.screen import busy, grid, line, say_where, wide_console
 from ocp.app.sentences import sentences
 from ocp.app.supervisor import report
 from ocp.errors import ProblemError
-from ocp.interrupts import Activity, check
+from ocp.interrupts import Activity, check, limited
 from ocp.mpc import ClosedLoop, MPCOptions
 from ocp.mpc.closed_loop import Loop, Progress, prepare
 from ocp.mpc.options import solver_options
@@ -57,6 +57,8 @@ def print_outcome(loop: ClosedLoop, seconds: Mapping[str, float], folder: Path |
         console.print(grid("  tracking error", ">RMS", ">largest", ">at", "", rows=[
             (f"  {escape(item.name)}", f"{item.rms:.3e}", f"{item.largest:.3e}", f"{item.time:.3f} s", escape(item.unit))
             for item in loop.tracking]))
+    if loop.recoveries:
+        line(console, f"  pushes      {recovered(loop)}")
     console.print(grid("  cost of the closed loop", ">integral", rows=[
         (f"  {escape(name)}", f"{value:.6g}") for name, value in (*loop.costs.items(), ("all", loop.cost))]))
     if loop.estimation is not None:
@@ -113,11 +115,12 @@ def mpc(file: Path, *, overrides: Mapping[str, str] | None = None, out: Path | N
     place, replace_it = out or Path("results") / f"{file.stem}-mpc", overwrite or out is None
     screen = wide_console()
     if not quiet:
-        tell(waiting(loaded, "ilqr"))
-    with new_folder(place, replace_it, FORMAT) as partial:  # first, so that nothing runs for a folder that cannot be written
+        tell(waiting_for(loops_of(loaded)))
+    # the folder first, so that nothing runs for one that cannot be written
+    with new_folder(place, replace_it, FORMAT) as partial, limited() as told:
         with busy(screen, quiet=quiet) as say:
-            say("compiling and converging")
-            compile_ahead(loaded, "ilqr")
+            told.say = say
+            compile_in_time(loops_of(loaded))
             check(Activity.COMPILATION)
             outcome = run_loaded(loaded, begin=begin, progress=None if quiet else lambda state: say(where(state)), drawn=drawn)
         report(holding=True)
@@ -133,6 +136,19 @@ def load_mpc_file(file: Path, overrides: Mapping[str, str] | None) -> LoadedProb
         tell(f"{file} has no section 'mpc', which says how the horizon recedes: every default is taken")
         given["mpc"] = "{}"
     return load_problem(file, given)
+
+
+def loops_of(loaded: LoadedProblem) -> tuple[str, ...]:
+    """The compiled loops of its horizon that are not compiled yet, as a part of ``ocp.app.prepare``."""
+    names = "receding horizons", "receding horizons in loops over robots"
+    absent, given = missing(names), loaded.mpc
+    if not absent or given is None:
+        return ()
+    from ocp.shooting.ilqr import execution
+
+    solver = solver_options(loaded.problem, given.options, {**loaded.options_for("ilqr"), **given.ilqr})
+    own = names[execution(given.problem or loaded.problem, solver)[0]]
+    return (own,) if own in absent else ()
 
 
 def prepare_loaded(loaded: LoadedProblem, progress: Progress | None = None, options: MPCOptions | None = None,

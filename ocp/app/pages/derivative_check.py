@@ -81,7 +81,15 @@ def _finding(finding: Finding, out: Console) -> None:
     colour = "red" if finding.fails else "yellow"
     place = f" at {plain(finding.location)}" if finding.location else ""
     out.print(f"  [{colour}]{finding.kind.value}[/] in {plain(finding.term)}{place}", soft_wrap=True)
-    line(out, f"    {finding.sentence}")
+    line(out, f"    {sentence(finding)}")
     values = ", ".join(f"{name} = {value:.6g}" for name, value in finding.point.values.items())
     more = f"; at {finding.points} points, this is the worst" if finding.points > 1 else ""
     line(out, f"    {finding.point.label}{more}: {values}", "dim")
+
+
+def sentence(finding: Finding) -> str:
+    """What is wrong, where, and the numbers of every method, on one line."""
+    by = f" by {' and '.join(finding.by)}" if finding.by else ""
+    which = {1: "first derivative", 2: "second derivative"}[finding.order] if finding.by else "value"
+    numbers = ", ".join(f"{n.method} {n.value:.10g}" + ("" if n.error is None else f" +- {n.error:.1e}") for n in finding.numbers)
+    return f"{finding.kind.value}: {which} of {finding.component}{by}" + (f": {numbers}" if numbers else "")

@@ -107,7 +107,7 @@ def certificate_line(solution: Solution) -> str:
 
 
 def cell(column: Column, row: Row) -> str:
-    """One number as text; empty where the row lacks it."""
+    """One number as text; empty where the record lacks it."""
     value = row.get(column.key)
     if value is None:
         return ""

@@ -15,7 +15,8 @@ from ocp.app.pages import sheet
 from ocp.app.pages.contacts import plot_contacts
 from ocp.app.pages.iterations import columns
 from ocp.app.pages.legs import Leg, Samples, legs, union, widened
-from ocp.app.pages.sheet import Axes, Cell, Group, bundle, stem
+from ocp.app.pages.panels import bundle, stem
+from ocp.app.pages.sheet import Axes, Cell, Group
 from ocp.app.sentences.certificate import CHECKS
 from ocp.bridge import row_names
 from ocp.interrupts import Activity, attempt

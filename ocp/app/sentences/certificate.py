@@ -18,8 +18,8 @@ CHECKS: Mapping[Kind, str] = {
     Kind.ERROR_ESTIMATE: "defect between knots",
     Kind.ENERGY: "energy balance",
     Kind.OBJECTIVE: "objective against its quadrature",
-    Kind.POINT: "consistency of trajectory and multipliers",
-    Kind.MINIMUM_PRINCIPLE: "minimum principle: gap of the Hamiltonian",
+    Kind.POINT: "consistency of the multipliers",
+    Kind.MINIMUM_PRINCIPLE: "minimum principle: Hamiltonian gap",
     Kind.OBJECTIVE_ERROR: "error of the objective",
 }
 #: clauses for the data of a check, by key

@@ -107,7 +107,7 @@ def _last_pass(found: Finding) -> str:
 def _would_jump(found: Finding) -> str:
     times = ", ".join(f"{t:.6g}" for t in found.data["times"])
     return (f"the optimal controls jump near t = {times} s, and linear controls cannot: the objective is slightly higher; use "
-            "controls: polynomial or held (zero-order hold)")
+            "controls: polynomial or 'held' (zero-order hold)")
 
 
 #: kinds of points that the search leaves

@@ -80,7 +80,18 @@ def walking_file(robot: NamedRobot, gait: str, command: str) -> str:
         "walking.yaml.j2", command=command, robot=robot, gait=gait, **written,
         feet={foot.frame: foot.contact_text(model, q) for foot in feet},
         given={"robot": robot.file, **({"root": robot.root} if robot.path.suffix == ".urdf" else {})},
-        moves=PATTERNS[gait].groups not in (None, ALL), lift=min(0.05, round(0.15 * tall, 3)), advance=round(0.3 * tall, 2))
+        weight=float(f"{_holding(model, q, root, feet):.2g}"), moves=PATTERNS[gait].groups not in (None, ALL),
+        lift=min(0.05, round(0.15 * tall, 3)), advance=round(0.3 * tall, 2))
+
+
+def _holding(model: Model, q: np.ndarray, root: int, feet: list[Foot]) -> float:
+    """Sum of the squares of the torques that hold a posture [N^2 m^2], every foot with its share of the weight."""
+    still, share = ca.DM.zeros(model.nv), model.mass * np.linalg.norm(model.gravity) / len(feet)
+    torques = alg.inverse_dynamics(model, ca.DM(q), still, still)
+    for foot in feet:
+        torques -= share * alg.frame_jacobian(model, ca.DM(q), foot.frame, "world_aligned")[2, :].T
+    own = model.v_slice(root)
+    return float(np.sum(np.delete(np.asarray(ca.Function("torques", [], [torques])()["o0"]), range(own.start, own.stop))**2))
 
 
 def _on_the_ground(model: Model, q: np.ndarray, root: int, feet: list[Foot]) -> np.ndarray:

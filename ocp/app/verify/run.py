@@ -28,7 +28,7 @@ from ocp.app.simulate.findings import energies
 from ocp.app.verify import records
 from ocp.app.verify.records import FAIL, PASS, SKIPPED, Score, Scoreboard
 from ocp.certify import Tolerances
-from ocp.errors import ProblemError
+from ocp.errors import ProblemError, positive
 from ocp.interrupts import Activity, time_is_up
 from ocp.methods import make_options, solve
 from ocp.problem import SOLVED, Solution, Status
@@ -57,8 +57,7 @@ def verify(paths: Sequence[Path] = (), *, quick: bool = False, every: bool = Fal
     0: all pass; 1: something failed, was out of time or not reached. Raises ProblemError for locations that do not exist.
     """
     screen = wide_console()
-    if seconds is not None and not seconds > 0:
-        raise ProblemError(f"must be positive, got {seconds:g}", where="--seconds")
+    positive(seconds, "--seconds")
     limit = seconds if seconds is not None else QUICK_SECONDS if quick else None
     folder = out or Path("results") / "verify"
     paths = records.gather(list(paths) or [gallery()])
@@ -137,7 +136,7 @@ def _score(task: Task, name: str, quick: bool, limit: float | None, overrides: M
         return None
     except Exception as error:  # one fault shall not cost the score of the other files
         place = traceback.extract_tb(error.__traceback__)[-1]
-        return Score(name, method, FAIL, f"fault of lieocp: {type(error).__name__}: {_first_line(str(error))} "
+        return Score(name, method, FAIL, f"bug in lieocp: {type(error).__name__}: {_first_line(str(error))} "
                      f"({Path(place.filename).name}:{place.lineno})", seconds=time.perf_counter() - begin)
     if solution.status is Status.INTERRUPTED and not watch.overdue:
         return None

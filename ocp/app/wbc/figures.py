@@ -11,7 +11,8 @@ from dynamics.algorithms import contact_kinematics
 from dynamics.model.model import Model
 from ocp.app.pages import sheet
 from ocp.app.pages.contact_scene import Pressed
-from ocp.app.pages.sheet import Group, bundle, line_cell, stem
+from ocp.app.pages.panels import bundle, stem
+from ocp.app.pages.sheet import Group, line_cell
 from ocp.control.stance import stances_of
 from ocp.problem import INF, Bounds
 from ocp.wbc import WholeBodyRun

@@ -107,7 +107,7 @@ def verdict(outcome: Outcome) -> str:
 
 
 def level_rows(outcome: Outcome) -> list[dict[str, Any]]:
-    """One record for each level: its name, the tasks in it, median and largest residual, share of steps in which it gave way."""
+    """One record for each level: its name, the tasks in it, median and largest residual, share of steps in which it was not met."""
     run, rows = outcome.run, []
     ranks = sorted({task.priority for task in outcome.loaded.setup.tasks})
     for name, values in run.levels.items():

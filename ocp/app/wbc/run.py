@@ -67,7 +67,7 @@ def print_check(loaded: LoadedWbc, console: Console | None = None) -> None:
 def _tables(outcome: Outcome, console: Console) -> None:
     run = outcome.run
     if run.levels:
-        console.print(grid("  level", ">median", ">largest residual", ">gave way", "", rows=[
+        console.print(grid("  level", ">median", ">largest residual", ">not met", "", rows=[
             (f"  {k['name']}", f"{k['median']:.1e}", f"{k['largest']:.1e}", f"{100 * k['share']:.3g} %", plain(k["tasks"]))
             for k in level_rows(outcome)]))
     if rows := task_rows(run):

@@ -115,7 +115,7 @@ def begin(p: Program, q: st.State, plan: Plan, workspace: Factors, push: float) 
 
 @linked(error_model="numpy")
 def _relax(q: st.State) -> None:
-    """Which bounds leave room, and these moved outwards a little so that there is an inside (Sec. 3.5); what is fixed is there."""
+    """Which variables are not fixed, and their bounds relaxed a little so that there is an interior (Sec. 3.5)."""
     least = min(1e-8, q.tolerance)
     for j in range(len(q.w)):
         q.free[j] = 1 if q.lower[j] < q.upper[j] else 0

@@ -23,6 +23,7 @@ import numpy as np
 from dynamics.kernels.bank import Bank, evaluate
 from dynamics.kernels.calls import address_of, row_address
 from dynamics.kernels.linked import linked
+from dynamics.loops.dense import Block, add, clear, copy, flat, product
 from dynamics.loops.vectors import INLINE, OPTIONS
 from ocp.shooting.engine.knots import JACOBIAN, ROW_HESSIAN, SLOTS, VALUE, bind
 from ocp.shooting.engine.record import ConstraintSet, Engine, Path, Plan
@@ -128,8 +129,8 @@ def bind_rows(bank: Bank, plan: Plan, path: Path, k: int) -> int:
 
 
 @linked(**INLINE)
-def slopes(e: Engine, k: int) -> int:
-    """Rows c of knot k and their derivatives C by z, after the expansion of its step. Returns 0 or a status."""
+def jacobian(e: Engine, k: int) -> int:
+    """Constraints c of knot k and their Jacobian C by z, after the expansion of its step. Returns 0 or a status."""
     bank, conset = e.bank, e.conset
     first = bind_rows(bank, e.plan, e.path, k)
     bank.res[0] = row_address(conset.c, k)
@@ -137,11 +138,11 @@ def slopes(e: Engine, k: int) -> int:
     bank.res[2] = address_of(conset.B)
     status = evaluate(bank, first + JACOBIAN)
     C, T, B, kind = conset.C[k], conset.T[k], conset.B, e.plan.which[k]
-    held = conset.held[kind]
-    if held > 0:
+    count = conset.value_counts[kind]
+    if count > 0:
         for r in range(conset.number[kind]):
-            for i in range(held):
-                by = B[r * held + i]
+            for i in range(count):
+                by = B[r * count + i]
                 if by != 0.0:  # a cone has the forces of one contact
                     for s in range(C.shape[1]):
                         C[r, s] += by * T[i, s]
@@ -163,7 +164,7 @@ def penalty(e: Engine, path: Path, k: int) -> float:
 
 @linked(**INLINE)
 def row_curvature(e: Engine, k: int) -> int:
-    """Hessian of the rows of knot k times their gradient, into ``hessian``, after ``slopes``. Returns 0 or a status."""
+    """Hessian of the rows of knot k times their gradient, into ``hessian``, after ``jacobian``. Returns 0 or a status."""
     bank, conset = e.bank, e.conset
     first = bind_rows(bank, e.plan, e.path, k)
     bank.arg[5] = row_address(conset.T, k)
@@ -180,7 +181,7 @@ def add_gradient(e: Engine, k: int, g: Array) -> float:
     rows = conset.number[kind]
     if rows == 0:
         return 0.0
-    if slopes(e, k) != 0 or np.isnan(terms(conset, kind, k, conset.c[k], conset.gradient[k])):
+    if jacobian(e, k) != 0 or np.isnan(terms(conset, kind, k, conset.c[k], conset.gradient[k])):
         return np.nan
     C, gradient = conset.C[k], conset.gradient[k]
     for r in range(rows):
@@ -296,6 +297,28 @@ def _semidefinite(B: Array, L: Array, size: int) -> bool:
 
 
 @linked(**OPTIONS)
+def _add_weighted(conset: ConstraintSet, k: int, rows: int, size: int, H: Array) -> None:
+    """``H += C' W C`` on and below the diagonal, by the rows of C that W counts alone."""
+    C, W, acting, weighted, wide = conset.C, conset.cone, conset.acting, conset.weighted, conset.C.shape[2]
+    count, first = 0 * k, k * C.shape[1]
+    for a in range(rows):
+        some = False
+        for b in range(rows):
+            if W[a, b] != 0.0:
+                if not some:
+                    clear(weighted, count * wide, wide)
+                some = True
+                add(W[a, b], C, (first + b) * wide, weighted, count * wide, wide)
+        if some:
+            copy(C, (first + a) * wide, acting, count * wide, wide)
+            count += 1
+    if count > 0:
+        zero = 0 * count  # a literal would be compiled apart
+        out, by = Block(flat(H), zero, wide), Block(flat(acting), zero, zero + 1)
+        product(out, by, wide, Block(flat(weighted), zero, wide), out, size, count, wide, count > 0)
+
+
+@linked(**OPTIONS)
 def stiffness(e: Engine, k: int, exact: bool, H: Array) -> bool:
     """Add the Hessian of the augmented terms of knot k, after ``add_gradient``, to the lower triangle of H: ``C' W C`` and the
     curvature of the constraints times their multipliers: always if exact, else where it is positive semidefinite. Rows that bound a
@@ -306,16 +329,7 @@ def stiffness(e: Engine, k: int, exact: bool, H: Array) -> bool:
     if rows == 0:
         return True
     _weights(conset, kind, k)
-    C = conset.C[k]
-    for a in range(rows):
-        for b in range(rows):
-            w = conset.cone[a, b]
-            if w != 0.0:
-                for r in range(size):
-                    factor = w * C[a, r]
-                    if factor != 0.0:
-                        for s in range(r + 1):
-                            H[r, s] += factor * C[b, s]
+    _add_weighted(conset, k, rows, size, H)
     some = 0.0
     for r in range(rows):
         some += abs(conset.gradient[k, r])

@@ -7,7 +7,7 @@ Stages k = 0..S-1 and the end S, each with n[k] state and m[k] control increment
 Backward (Tassa, Erez, Todorov 2012, Eqs. 5, 10, 11; with the value shifted through the gaps, Mastalli et al. 2020, Eq. 7):
 
     v = Vx' + Vxx' gap    Qz = g + F'v    Qzz = H + F' Vxx' F
-    k = argmin 1/2 k'Quu k + Qu'k within the bounds of the controls,    K = -Quu_ff^{-1} Qux_f on the free rows f, else zero
+    k = argmin 1/2 k'Quu k + Qu'k within the bounds of the controls,    K = -Quu_ff^{-1} Qux_f for the free controls f, else zero
 
 (Tassa, Mansard, Todorov 2014, section III), both with ``Quu + mu 1``; the value
 
@@ -199,7 +199,7 @@ def _gains(Q_u: Block, n: int, m: int, q: Array, at_q: int, bounded: bool, gain:
         elif clamped or not bounded:
             return -1
         clamped = True
-    # the gains of the free controls to their rows, from the last
+    # the gains of the free controls to their rows of the matrix, from the last
     source = count - 1
     for i in range(m - 1, -1, -1):
         if source >= 0 and get(free, source) == i:
@@ -275,7 +275,7 @@ def backward(model: Model, u: Array, lower: Array, upper: Array, mu: float, out:
         product(Block(nothing, zero, zero), Block(V, at_V, nw), one, slope, VF, rows, rows, columns, full)
         product(Block(H, s * rows_H * w, w), Block(F, at_F, one), w, VF, whole, n + m, rows, columns, half)
 
-        # v = Vx' + Vxx' gap; p: what Vx would be if the model were linear along this policy, the slope of the cost by a
+        # v = Vx' + Vxx' gap; p: what Vx would be if the model were linear along this policy, the gradient of the cost by a
         _add_rows(Vx, at_x + nw, gap, at_x, rows, Block(V, at_V, nw), rows, v, zero)
         for i in range(rows):
             linear += get(p, i) * get(gap, at_x + i)

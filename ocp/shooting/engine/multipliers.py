@@ -28,11 +28,11 @@ class Multipliers:
         from ocp.shooting.engine import augmented
 
         if not self.any_rows:
-            return 0.0, "no row"
+            return 0.0, "none"
         augmented.measure(self.store.conset, self.horizon.which, self.found)
         kind, row = np.unravel_index(int(self.found.argmax()), self.found.shape)
         rows = self.horizon.kinds[kind].rows
-        return (float(self.found[kind, row] * rows.unit[row]), rows.names[row]) if row < rows.count else (0.0, "no row")
+        return (float(self.found[kind, row] * rows.unit[row]), rows.names[row]) if row < rows.count else (0.0, "none")
 
     def not_finite(self, k: int) -> str | None:
         """Name of the first row that is not finite at knot k, if any."""

@@ -376,7 +376,7 @@ class Search:
         self._report(1)
 
     def _report(self, rows: int) -> None:
-        """Take rows into the log, all of them before anyone is told: whoever interrupts loses none."""
+        """Append rows to the log before observers are called, so that an interrupt loses none."""
         now = self._clock()
         last = self.log[-1]["seconds"] if self.log else now
         columns, log = self._columns, self.log

@@ -1,6 +1,6 @@
 """The unit of the cost, so that no iteration depends on what a cost is measured in.
 
-Tolerances have a floor, penalties and regularisations a first value. All of these are numbers for a cost of size one where the
+Tolerances have a minimum, penalties and regularisations a first value. All of these are numbers for a cost of size one where the
 search begins, and are multiplied by the size that this cost then has. Limits of penalties and multipliers grow with it, too, but do
 not shrink: constraints in small numbers need large ones.
 """
@@ -28,7 +28,7 @@ def find(store: Engine, penalty: float) -> None:
 
 def sizes(store: Engine) -> tuple[float, float]:
     """How large the cost of an expanded path is: by its values, and by what controls add that move a tenth of their range, or a
-    fifth of their own size without one. The Hessians must be those of the cost alone."""
+    fifth of their magnitude without one. The Hessians must be those of the cost alone."""
     model, far, bent = store.model, 0.2 * moves(store), 0.0
     for kind in range(len(store.plan.nx)):
         if len(k := np.flatnonzero(store.plan.which[:-1] == kind)):
@@ -39,7 +39,7 @@ def sizes(store: Engine) -> tuple[float, float]:
 
 
 def moves(store: Engine) -> np.ndarray:
-    """Half the range of every control, or its own size along the path without one [S, M]."""
+    """Half the range of every control, or its magnitude along the path without one [S, M]."""
     plan, path, S = store.plan, store.path, len(store.path.u)
     own = np.abs(path.u).max(axis=0)
     ranges = 0.5 * (plan.upper[:S] - plan.lower[:S])

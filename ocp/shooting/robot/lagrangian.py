@@ -71,7 +71,7 @@ def _curve(s: steps.Sensitivities, t: float, h: float, p: Array, u: Array, k: in
 
 @linked
 def _dynamics(s: steps.Sensitivities, j: int) -> None:
-    """Add the curvature of the accelerations at node j, and pull their adjoint back to the state."""
+    """Add the curvature of the accelerations at node j, and propagate their adjoint to the state."""
     m, a_bar, second, first = s.mechanics, s.a_bar, s.second, s.first
     nv = a_bar.shape[1]
     forward.contract(m.table, m.reals, s.workspaces[j], a_bar[j], first[j], s.lam, s.inverse, second)
@@ -118,7 +118,7 @@ def _add_adjoint(x_bar: Array, a_bar: Array, first: Array, second: Array, K: Arr
 
 @linked
 def _motion(s: steps.Sensitivities, j: int, h: float) -> int:
-    """Add the curvature of the motion into slot j, and pull its adjoint back to the slots before."""
+    """Add the curvature of the motion into slot j, and propagate its adjoint to the slots before."""
     m, x_bar, a_bar, H, jacobians = s.mechanics, s.x_bar, s.a_bar, s.H, s.motion
     flat, curved, bank, velocity_weights, position_weights = m.flat, m.curved, m.bank, m.velocity_weights, m.position_weights
     nv = a_bar.shape[1]

@@ -135,7 +135,8 @@ def make_mechanics(system: System, integrator: str, rectangle: bool, kernels: Ma
         tables.integers, tables.reals, tables.workspace(), np.zeros((0, 6)), velocity, position, clock, quadrature,
         _table(flat, 2), _table(curved, 4), _table(drive, 2), selection[tuple(drive.T)].astype(float),
         np.array([motors, system.nu - motors]), np.array(inner, dtype=np.int64), kinds, loaded,
-        np.zeros((nodes + 1, system.nx)), np.zeros((nodes, model.nv)), np.zeros(model.nv), np.zeros(nodes + 1), np.zeros(1), np.zeros(1)), spaces
+        np.zeros((nodes + 1, system.nx)), np.zeros((nodes, model.nv)), np.zeros(model.nv), np.zeros(nodes + 1), np.zeros(1),
+        np.zeros(1)), spaces
 
 
 def _table(rows: Sequence[Any] | Array, columns: int) -> Array:

@@ -177,7 +177,7 @@ def _carry(s: Sensitivities, j: int, h: float) -> int:
 
 @linked
 def gather(s: Sensitivities, j: int, joint: int) -> int:
-    """Copy the sensitivities of what moves a curved joint into Z: base, then (q_i, v_i) of each source. Returns the rows."""
+    """Copy the sensitivities of what moves a curved joint into Z: base, then (q_i, v_i) of each source. Returns the count."""
     m, X, Z = s.mechanics, s.X, s.Z
     curved, weights = m.curved, m.position_weights
     n, width = X.shape[1], X.shape[2]
@@ -241,7 +241,7 @@ def gather_inner(s: Sensitivities, inner: Array, T: Array, k: int) -> None:
 @linked
 def gather_model(s: Sensitivities, t: float, h: float, p: Array, u: Array, k: int, g: Array, F: Array, H: Array, hessian: bool
                  ) -> int:
-    """Rows k of g, F and, if wanted, H of the step that was walked through."""
+    """Entries k of g, F and, if wanted, H of the step that was evaluated."""
     X, by_z, gradient, own, quadrature = s.X, s.cost_gradient, s.gradient, s.H, s.mechanics.quadrature
     nodes, n, z, width = X.shape[0] - 1, X.shape[1], by_z.shape[0], X.shape[2]
     clear(gradient, 0, width)

@@ -149,7 +149,7 @@ class _Local:
         return after, ca.mtimes(self.space.rate_inverse(after), projection)
 
     def end_hessian(self, after: Expr, e: Expr, costate: Expr) -> Expr:
-        """Of ``costate . minus(after, P(e))`` by e, with ``after`` held."""
+        """Of ``costate . minus(after, P(e))`` by e, with constant ``after``."""
         space = self.space
         if not self.curved:
             return ca.SX(space.nx, space.nx)

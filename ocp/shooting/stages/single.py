@@ -100,8 +100,9 @@ def single_graph(stretch: Stretch, options: ILQROptions, loops: bool) -> Write |
     functions = [system.rate, *(cost.function for cost in terms(stretch.phase, At.PATH))]
     tableau = scheme.tableau
     if tableau is not None and tableau.explicit and not scheme.single and symbol_for(functions) is ca.SX.sym:
-        return lambda t, x, u, p, h: replace(
-            explicit.write(stretch, tableau, options.cost_quadrature == "rectangle", t, x, u, p, h), inner=_inside(stretch, t, x, u))
+        rectangle = options.cost_quadrature == "rectangle"
+        return lambda t, x, u, p, h: replace(explicit.write(stretch, tableau, rectangle, t, x, u, p, h),
+                                             inner=_inside(stretch, t, x, u))
     return None
 
 
@@ -128,12 +129,15 @@ def _once(stretch: Stretch, t: Expr, x: Expr, u: Expr, p: Expr, h: Expr, step: C
         return H + h * quadratic(space, m, system.np, costs, ca.SX.sym, True, stretch.inner)(t, x, u, p)[1] if apart else H
 
     return Written(step.after, h * total(costs, t, x, u, p), g, F, H, None if hessian is None and integrator is None else full,
-                   _inside(stretch, t, x, u) if step.inner is None else lambda: step.inner)
+                   _inside(stretch, t, x, u, step.inner))
 
 
-def _inside(stretch: Stretch, t: Expr, x: Expr, u: Expr) -> Callable[[], tuple[Expr, Expr]] | None:
-    """Values of the dynamics that rows may hold, with their derivative."""
+def _inside(stretch: Stretch, t: Expr, x: Expr, u: Expr, found: tuple[Expr, Expr] | None = None
+            ) -> Callable[[], tuple[Expr, Expr]] | None:
+    """Values of the dynamics in constraints, with their derivative; found: where they are at hand."""
     known = stretch.inner
+    if found is not None:
+        return lambda: found
     return None if known is None else lambda: known.first(t, x, u)
 
 

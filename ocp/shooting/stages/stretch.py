@@ -37,7 +37,7 @@ class Constants:
     """The constants theta: names, bounds, guesses; the position of each free duration by phase, of each parameter by name.
 
     memory: where the coordinates begin of each end (number of its phase, START or FINAL) that linkages look back on. The stage of
-    that end writes them, behind all that is ``chosen`` at the start. linkages: by the last of their ends, where they are held.
+    that end writes them, behind all that is ``chosen`` at the start. linkages: by the last of their ends, where they are enforced.
     """
 
     names: tuple[str, ...] = ()
@@ -114,7 +114,7 @@ def carried(space: Space, constants: Constants) -> Space:
 
 class ClosedStep(NamedTuple):
     """State after a step [nx]; its derivative F [ndx, ndx + nu], None: by algorithmic differentiation; inner: values of the
-    dynamics that rows may hold with their derivative, None: not at hand."""
+    dynamics in constraints with their derivative, None: not at hand."""
 
     after: Expr
     F: Expr | None = None

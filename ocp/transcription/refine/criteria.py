@@ -219,7 +219,7 @@ class ByCertificate:
         limit = np.array([np.inf if name == solved else allowed.get(prefix + name, np.inf) for name in names])
         ratio = np.nan_to_num(np.max(ratio, axis=2) / limit, nan=np.inf)
         near = (low != high) & (np.max(over, axis=2) <= CRITERION.max_overshoot * np.ptp(every, axis=(0, 1)))
-        near[:, nx + m:] = False  # inputs that are solved for are drawn in by nothing
+        near[:, nx + m:] = False  # inputs that are solved for have no tightened bounds
         return _Overshoots(over[:, :nx], over[:, nx:nx + m], ratio, near, ratio > MESH_CHANGE.aim)
 
 
@@ -250,7 +250,7 @@ def _peaks(values: Array) -> Array:
 
 
 def same(passes: Sequence[Pass], still: float) -> bool:
-    """Whether the objective of these passes is the same, beside its own size."""
+    """Whether the objective of these passes is the same, relative to its scale."""
     values = [p.verdict.solution.objective for p in passes]
     return max(values) - min(values) <= still * objective_size(passes[-1].verdict.solution)
 

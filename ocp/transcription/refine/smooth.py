@@ -215,7 +215,7 @@ def _rows(problem: Problem, nlp: NLP, meshes: Sequence[Mesh], plans: Sequence[Pl
 
 
 def columns_of(nlp: NLP, prefix: str, width: int) -> Array:
-    """The columns [n, width] of the unknowns whose names begin so; [0, width] where they do not come in such rows."""
+    """The columns [n, width] of the unknowns whose names begin so; [0, width] where they do not come in groups of width."""
     own = [i for i, name in enumerate(nlp.variables) if name.startswith(prefix)]
     return np.array(own if width and len(own) % width == 0 else [], dtype=int).reshape(-1, width)
 

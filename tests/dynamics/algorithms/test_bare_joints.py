@@ -72,7 +72,7 @@ def test_inertia_from_anywhere_will_do():
     check_inertia(b.build())
 
 
-def test_a_singular_configuration_is_told_from_a_singular_robot():
+def test_a_singular_configuration_is_distinguished_from_a_singular_robot():
     """A point mass at the end of two massless rods: nothing moves it along a stretched arm."""
     b = Builder("rods")
     b.body("one", parent="world", joint=Joint("one", "revolute", axes=Y))

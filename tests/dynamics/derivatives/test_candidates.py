@@ -74,7 +74,7 @@ def rows(quantity):
     pytest.param(quantity, name, marks=rows(quantity)) for quantity in QUANTITIES for name in (*TREES, *SPLIT)
     if quantity not in LARGE or name in LARGE[quantity]])
 @pytest.mark.sample(4)
-def test_all_roads_give_the_same_numbers(quantity, name):
+def test_all_methods_give_the_same_numbers(quantity, name):
     model, _ = robot(name)
     roads = [c.source for c in candidates(model, quantity) if not c.reason]
     assert len(roads) == {0: 2, 1: 6, 2: 7}[QUANTITIES[quantity].order]
@@ -112,7 +112,7 @@ def test_five_ways_to_the_second_derivatives(name):
 
 
 @pytest.mark.parametrize("quantity", CONSTRAINED)
-def test_all_roads_under_constraints_give_the_same_numbers(quantity):
+def test_all_methods_under_constraints_give_the_same_numbers(quantity):
     """A floating tree, a point held, two joints coupled; the algorithm differentiated shares nothing with the closed forms."""
     what, rng = CONSTRAINED[quantity], np.random.default_rng(3)
     model = random_tree(4, rng, kinds=("revolute", "prismatic"), root="free_flyer", branching=0.5)
@@ -172,7 +172,7 @@ def test_outputs_keep_the_zeros_of_the_tree_unless_dense(quantity, source):
         np.testing.assert_array_equal(np.array(sparse.call(x)[k]), np.array(dense.call(x)[k]))
 
 
-def test_unknown_names_and_missing_roads_are_said():
+def test_unknown_names_and_missing_methods_are_reported():
     model, x = robot("chain")
     with pytest.raises(UnknownNameError, match="no quantity named 'inverse_frst'.*did you mean 'inverse_first'"):
         candidates(model, "inverse_frst")

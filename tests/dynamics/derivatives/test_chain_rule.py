@@ -35,7 +35,7 @@ def chain(linear):
 
 
 @pytest.mark.parametrize("linear", [True, False])
-def test_slopes_and_curvature_are_those_of_the_whole(linear):
+def test_gradients_and_curvature_are_those_of_the_whole(linear):
     gradient, hessian, slope, whole = map(np.array, chain(linear)(np.array([0.4, -0.7, 1.1])))
     np.testing.assert_allclose(gradient, slope, rtol=1e-13)
     np.testing.assert_allclose(hessian, whole, rtol=1e-12, atol=1e-13)

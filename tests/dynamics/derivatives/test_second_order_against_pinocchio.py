@@ -169,7 +169,7 @@ def test_the_whole_oracle_stands_for_the_same_robot(name):
     assert gap(forward, twin.values("aba_derivatives", q, v, tau)) < 1e-9
 
 
-def test_mimic_joints_and_missing_headers_are_told(monkeypatch):
+def test_mimic_joints_and_missing_headers_are_reported(monkeypatch):
     from row_trees import coupled
 
     with pytest.raises(ValueError, match="mimic"):

@@ -49,7 +49,7 @@ def test_other_versions_are_not(version):
     assert version in insides.changed(version)
 
 
-def test_a_name_that_is_not_as_it_was_is_told(monkeypatch):
+def test_a_changed_internal_name_is_reported(monkeypatch):
     monkeypatch.setattr(insides.Compiler, "compile_extra", lambda self, func, more: None)
     assert "compile_extra" in insides.changed(numba.__version__)
 

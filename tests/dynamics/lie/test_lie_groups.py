@@ -248,7 +248,7 @@ def test_wrap_removes_full_turns(turns, angle):
     assert float(so2.wrap(angle + 2 * np.pi * turns)) == pytest.approx(angle, abs=1e-13)
 
 
-def test_wrap_interval_is_closed_above_and_slope_is_one():
+def test_wrap_interval_is_closed_above_and_derivative_is_one():
     assert float(so2.wrap(np.pi)) == np.pi
     assert float(so2.wrap(-np.pi)) == np.pi
     x = ca.SX.sym("x")

@@ -73,7 +73,7 @@ def test_stumpff_functions_match_the_trigonometric_forms():
     np.testing.assert_allclose(c, [*expected, (theta - np.sin(theta)) / theta**3], rtol=1e-14)
 
 
-def test_stumpff_slopes_are_derivatives():
+def test_stumpff_derivatives():
     s = ca.SX.sym("s")
     c = series.stumpff(s, 5)
     derivative = 2 * ca.jacobian(ca.vertcat(*c[1:4]), s)
@@ -90,7 +90,7 @@ def test_half_angle_functions_match_their_series():
     assert_close(series.half_angle, references, 1e-11)
 
 
-def test_cotangent_functions_and_slopes_match_their_series():
+def test_cotangent_functions_and_derivatives_match_their_series():
     def k(j):
         return mp.mpf(1) if j == 0 else -cotangent_coefficient(j - 1)
 

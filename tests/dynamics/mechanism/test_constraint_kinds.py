@@ -313,7 +313,7 @@ def test_the_centre_of_pressure_of_a_sole():
     (con.Skate("c", "world", (1, 0, 0)), "does not move"), (con.JointMotion("c", "j99", PATH), "no independent joint named 'j99'"),
     (con.JointMotion("c", SIMPLE[0], PATH), "t -> coordinates"), (con.JointMotion("c", "j0", PATH), "no vector"),
     (con.FrameMotion("c", "f1"), "neither position nor rotation"), (con.FrameMotion("c", "f1", TURN), "t -> position"),
-    (con.FrameMotion("c", "f1", rotation=ca.Function("R", [t], [2 * ca.DM.eye(3) + 0 * t])), "no rotation matrix"),
+    (con.FrameMotion("c", "f1", rotation=ca.Function("R", [t], [2 * ca.DM.eye(3) + 0 * t])), "not a rotation matrix"),
     (con.PositionEquation("c", ca.Function("g", [t], [t])), "(q, t) -> g"),
     (con.VelocityEquation("c", ca.Function("g", [q_, v_, t], [v_[0]**2])), "not affine in v"),
     (con.VelocityEquation("c", ca.Function("g", [q_, v_, t], [q_[0]])), "does not depend on v"),

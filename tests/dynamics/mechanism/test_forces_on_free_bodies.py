@@ -101,7 +101,7 @@ def test_stiffness_is_exact_and_its_symmetric_part_is_another_matrix():
 
 
 @pytest.mark.row("003:F04", "003:F05")
-def test_gravity_and_gyroscopic_wrenches_with_their_slopes():
+def test_gravity_and_gyroscopic_wrenches_with_their_derivatives():
     """``-phi x* M phi`` with its derivative by phi, ``R' m g`` with its derivative by turns: printed blocks and differences."""
     model = bodies(1, (0.3, -0.2, -9.81), BodyInertia(1.7, (0.0, 0.0, 0.0), ((0.2, 0.01, 0.0), (0.01, 0.3, 0.0), (0.0, 0.0, 0.4))))
     q, v = state(model, 3)
@@ -317,7 +317,7 @@ def test_a_thrown_box_comes_to_rest_where_it_must():
 
 
 @pytest.mark.row("003:D24")
-def test_contact_enters_redmax_with_its_slopes():
+def test_contact_enters_redmax_with_its_derivatives():
     model = bodies(2, (0.0, 0.0, -9.81))
     ground = Ground("g", (Place("b0", X1), Place("b1", X2)), 30.0, 2.0, 0.4, 1e2, origin=(0.0, 0.0, 9.0))
     q, v = state(model, 7)

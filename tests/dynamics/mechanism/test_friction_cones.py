@@ -130,6 +130,6 @@ def test_a_point_that_slides_with_friction_is_no_constraint():
         Mechanism(one_body(), constraints=(sliding,))
     Mechanism(one_body(), constraints=(sliding.but(slip=None),))
     for change, words in (({"restitution": 2.0}, "restitution"), ({"least": 2.0, "most": 1.0}, "least <= most"),
-                          ({"within": ((0.0, -1.0),) * 3}, "no box")):
+                          ({"within": ((0.0, -1.0),) * 3}, "not a box")):
         with pytest.raises(ModelError, match=words):
             Mechanism(one_body(), constraints=(PointContact("foot", "body", **change),))

@@ -324,7 +324,7 @@ def test_connections_and_welds_close_loops(equalities):
             assert np.abs(g).max() > 1e-4
 
 
-def test_a_tree_is_told_what_closes_it_and_ends_of_one_body_are_left_out():
+def test_loop_closures_of_a_tree_are_reported_and_ends_of_one_body_are_left_out():
     text = LINKED.replace("EQUALITIES", CONNECT)
     assert any("'pin' closes a loop" in note for note in read_mjcf(text).notes)
     assert any("soft connect" in note for note in read_mjcf_mechanism(text).model.notes)

@@ -49,7 +49,7 @@ def test_fingerprint_sees_every_number_and_nothing_else():
     assert model.fingerprint == replace(model, notes=("a remark",)).fingerprint
 
 
-def test_unknown_names_are_told_with_what_is_near():
+def test_unknown_names_are_reported_with_near_ones():
     model = gripper()
     with pytest.raises(UnknownNameError, match="no joint named 'leed'; did you mean 'lead'"):
         model.joint_index("leed")

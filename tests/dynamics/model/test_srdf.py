@@ -71,7 +71,7 @@ def test_mimic_joint_sets_or_contradicts_its_leader():
     assert any("'finger' is set to 0" in note and "2.5" in note for note in against.notes)
 
 
-def test_states_of_one_name_are_told_apart_by_group():
+def test_states_of_one_name_are_distinguished_by_group():
     text = srdf(state("open", '<joint name="elbow" value="1"/>', "left"),
                 state("open", '<joint name="elbow" value="2"/>', "right"))
     assert set(read_urdf(URDF, srdf=text).configurations) == {"left/open", "right/open"}

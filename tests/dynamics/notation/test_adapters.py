@@ -422,7 +422,7 @@ def test_symbols_go_through_as_numbers_do(library):
             close(num(got), one, 1e-13)
 
 
-def test_what_is_missing_or_misshapen_is_said():
+def test_missing_or_malformed_inputs_are_reported():
     model = tree(5, 4, root="free_flyer")
     q, v, a, _ = state(model, 0)
     with pytest.raises(ModelError, match="q is needed"):

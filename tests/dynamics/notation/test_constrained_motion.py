@@ -161,7 +161,7 @@ def test_drift_comes_back_and_a_skate_holds(seed):
     agree(model, (skate, rod), q, v, 0.0, values(first_kind(model, f, blade, rate=10.0), q, v, efforts(model, seed), 0.0), seed)
 
 
-def test_wrong_sizes_are_told():
+def test_wrong_sizes_are_reported():
     model = particle()
     q, t = inputs(model)
     with pytest.raises(ModelError, match="expected"):

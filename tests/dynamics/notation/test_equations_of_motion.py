@@ -30,7 +30,7 @@ def floating(seed, bodies=7, **options):
 @pytest.mark.parametrize("model", [floating(0), floating(1, damping=True), random_tree(7, np.random.default_rng(2), branching=0.5),
                                    tree_of("revolute", "spherical", "prismatic", "universal", branching=0.6), coupled()],
                          ids=lambda m: f"{m.name}-{m.nv}")
-def test_three_roads_agree(model):
+def test_three_methods_agree(model):
     """M a + h = tau by recursion, by projected Newton-Euler, by Hamel-Lagrange, and for every body cut free; M is positive
     definite."""
     q, v, a = state(model, 3)

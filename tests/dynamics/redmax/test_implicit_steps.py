@@ -82,7 +82,7 @@ ROCKET = Thruster("rocket", MODEL.bodies[2].name, (0.0, 0.6, 0.8), 0.05, (0.1, 0
 
 
 @pytest.mark.parametrize("thrusters", [(ROCKET,), (ROCKET, PISTON)], ids=["alone", "against another body"])
-def test_slopes_with_springs_dampers_and_thrusts_by_differences(thrusters):
+def test_derivatives_with_springs_dampers_and_thrusts_by_differences(thrusters):
     """r_q and r_v of the kernel against central differences of its residual; thrusts between bodies and from outside."""
     first, last = MODEL.bodies[0].name, MODEL.bodies[-1].name
     forces = (Bushing("b", Place(first, (0.2, 0.0, 0.0)), Place(last, (0.0, 0.1, 0.0)), 30.0, 4.0), Drag("d", last, (0.5,) * 6),

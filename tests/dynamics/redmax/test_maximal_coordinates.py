@@ -376,7 +376,7 @@ def test_the_friction_pyramid():
 
 
 @pytest.mark.row("003:C12")
-def test_one_programme_of_friction_and_its_artefact():
+def test_one_program_of_friction_and_its_artefact():
     """A unit mass that slides lifts off at ``v_n = mu v_t``, and Coulomb would leave it 0.95095; below the cone it sticks."""
     M, N = np.eye(3), np.array([[0.0, 0.0, 1.0]])
     T, h = np.array([[1.0, 0, 0], [-1, 0, 0], [0, 1, 0], [0, -1, 0]]), 0.01

@@ -214,7 +214,7 @@ def test_mass_matrix_and_its_slices(model):
 
 @pytest.mark.row("003:D21", "003:D22")
 @every
-def test_slopes_of_the_quadratic_velocity_vector(model):
+def test_derivatives_of_the_quadratic_velocity_vector(model):
     q, v, _ = state(model, 5)
     M_m = eq.body_inertias(model)
 
@@ -278,7 +278,7 @@ def test_the_reference_loops():
 
 @pytest.mark.row("003:D27")
 @every
-def test_slopes_of_the_acceleration(model):
+def test_derivatives_of_the_acceleration(model):
     q, v, _ = state(model, 8)
     found = redmax(Mechanism(model), q, v)
     a = ca.solve(found.M, ca.densify(found.f))

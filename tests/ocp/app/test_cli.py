@@ -95,7 +95,7 @@ def test_a_foreign_folder_is_never_overwritten(tmp_path, capsys):
 
 def test_internal_errors_exit_with_three(capsys):
     assert cli.guarded(lambda: 1 // 0) == 3
-    assert "fault of lieocp" in capsys.readouterr().err
+    assert "bug in lieocp" in capsys.readouterr().err
     assert cli.guarded(lambda: (_ for _ in ()).throw(ProblemError("bad"))) == 2
     assert cli.guarded(lambda: None) == 0
 

@@ -70,7 +70,7 @@ def refusing(monkeypatch):
     monkeypatch.setattr(Method, "unsupported", lambda self, problem: reasons.get(self.name, ["not today"]))
 
 
-def test_by_default_every_method_is_asked_and_refusals_are_told(tmp_path, capsys, monkeypatch):
+def test_by_default_every_method_is_asked_and_refusals_are_reported(tmp_path, capsys, monkeypatch):
     """A refusal is in the table with its reason and costs nothing; asked for by name it is a failure."""
     refusing(monkeypatch)
     out = tmp_path / "c"

@@ -14,11 +14,12 @@ from rich.console import Console
 
 from dynamics.derivatives.candidates import QUANTITIES, Candidate
 from dynamics.kernels import find_compiler
+from ocp.app.derivative_study import figures
 from ocp.app.derivative_study import study as studies
 from ocp.app.derivative_study.judge import EXACT, choose, duration, many, recommend
 from ocp.app.derivative_study.measure import FUNCTIONS, SOURCES, Effort, Entry, microseconds
 from ocp.app.derivative_study.run import COLUMNS, derivatives
-from ocp.app.derivative_study.study import Settings, chosen, run_study
+from ocp.app.derivative_study.study import Pattern, Settings, chosen, run_study
 from ocp.app.derivative_study.target import find_target
 from ocp.errors import ProblemError
 
@@ -94,7 +95,7 @@ def test_the_page_needs_nothing_else(acrobot):
 
 
 @pytest.mark.skipif(find_compiler() is None, reason="no C compiler")
-def test_compiled_code_is_timed_and_its_price_is_told(tmp_path):
+def test_compiled_code_is_timed_and_its_price_is_reported(tmp_path):
     code, _ = run(UR5, tmp_path / "x", functions=["inverse_first"], sources=["ad_sx,analytic,loop"], compiling="yes")
     assert code == 0
     rows = {r["source"]: r for r in csv.DictReader((tmp_path / "x" / "derivatives.csv").read_text().splitlines())}
@@ -255,13 +256,13 @@ def test_a_robot_that_is_held_is_measured_under_its_constraints(tmp_path):
     code, text = run(UR5, tmp_path / "x", contacts=["tool0"], compiling="no", samples=1,
                      functions=["constrained_first,forces,forces_first"], sources=["analytic", "loop", "complex_step"])
     assert code == 0
-    assert "held: tool0" in text
+    assert "constraints: tool0" in text
     rows = list(csv.DictReader((tmp_path / "x" / "derivatives.csv").read_text().splitlines()))
     measured = {(r["function"], r["source"]): r for r in rows if r["status"] == "measured"}
     assert {("forces", "loop"), ("constrained_first", "loop"), ("forces_first", "complex_step")} <= set(measured)
     assert all(float(r["error"]) < EXACT for r in measured.values())
     assert int(measured["forces", "analytic"]["nonzeros"]) == 3
-    assert json.loads((tmp_path / "x" / "summary.json").read_text())["robot"]["held"] == ["tool0"]
+    assert json.loads((tmp_path / "x" / "summary.json").read_text())["robot"]["constraints"] == ["tool0"]
 
 
 def test_contacts_of_a_file_are_known_by_their_names():
@@ -327,3 +328,12 @@ def test_patterns_show_the_tree():
     assert not M[6:9, 9:].any()
     assert (patterns["∂a/∂τ = M⁻¹"][6:9, 9:] == 2).all()
     assert not patterns["∂τ/∂q"][:, :3].any()  # nothing depends on where the robot stands
+
+
+def test_patterns_show_the_names_of_joints(monkeypatch):
+    drawn = []
+    monkeypatch.setattr(figures.sheet, "png", drawn.append)
+    figures.plot_patterns([Pattern("∂τ/∂q", np.array([[2, 0], [1, 2]]), ("shoulder_joint", "elbow_joint"))])
+    panel, = drawn[0].axes
+    assert panel.axison
+    assert [text.get_text() for text in panel.get_yticklabels()] == ["shoulder", "elbow"]

@@ -15,6 +15,7 @@ from scipy.spatial.transform import Rotation, Slerp
 
 import dynamics
 from dynamics.kernels import find_compiler
+from ocp.app.c_code import motion_code
 from ocp.app.export import Motion, arrays, export, motions
 from ocp.app.files.load import load_problem
 from ocp.app.pages.results import read_run
@@ -199,11 +200,9 @@ solve: {method: collocation, collocation: {scheme: hermite_simpson, intervals: 6
 def test_a_motion_of_names_that_no_identifier_can_have_is_written(tmp_path):
     motion = Motion("a */ b", np.array([0.0, 1.0]), np.zeros((2, 1)), np.zeros((2, 0)), np.zeros((2, 0)), ("x */",), (), (),
                     (("m",), (), ()), False)
-    from ocp.app.export import _header, _source
-
-    assert "*/ b" not in _header(motion, "motion").replace("/* ", "")
-    (tmp_path / "motion.h").write_text(_header(motion, "motion"))
-    (tmp_path / "motion.c").write_text(_source(motion, "motion"))
+    for name, text in motion_code(motion, "motion").items():
+        assert "*/ b" not in text.replace("/* ", "")
+        (tmp_path / name).write_text(text)
     assert compiled(tmp_path, (1, 0, 0))(0.5)[0] == pytest.approx(0.0)
     assert "qpos" not in arrays(motion)
 

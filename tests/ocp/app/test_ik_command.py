@@ -181,7 +181,7 @@ def test_bad_input_exits_with_two_and_leaves_nothing(tmp_path, capsys):
     assert "run: ocp ik" in capsys.readouterr().err
 
 
-def test_folders_are_replaced_only_when_told_and_never_those_of_others(stance, tmp_path, capsys, monkeypatch):
+def test_folders_are_replaced_only_on_demand_and_never_those_of_others(stance, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert call("ik", UR5, "--out", str(stance)) == 2
     assert "already holds a run" in capsys.readouterr().err
@@ -285,7 +285,7 @@ def test_loops_are_closed_where_the_tip_is_on_its_target(reaching, target, reach
         assert "tip" in outcome.unmet
 
 
-def test_a_loop_that_cannot_be_closed_is_told(reaching):
+def test_a_loop_that_cannot_be_closed_is_reported(reaching):
     outcome = reaching(0.05, 0.2, FIVE_BAR.replace('"ra" pos="0.1', '"ra" pos="2.1'))
     assert not outcome.ok
     assert any("'close' open by" in words for words in outcome.broken)

@@ -75,7 +75,7 @@ def interrupted_at(place, folder, after=1, *arguments, file=PROBLEM):
 
 def told(process):
     assert "Traceback" not in process.stderr + process.stdout, process.stderr
-    assert "fault of lieocp" not in process.stderr
+    assert "bug in lieocp" not in process.stderr
     return process.stdout + process.stderr
 
 

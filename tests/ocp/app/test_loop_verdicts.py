@@ -30,6 +30,6 @@ def test_there_are_fifty_of_five_ends(table):
 @pytest.mark.parametrize("name", ["pendulum fallen 1", "pendulum fine 1", "wall violating 2", *(
     pytest.param(name, marks=pytest.mark.slow)
     for name in ("wall fine 2", "pressed down 3", "stands 1", "pushed over 1", "on ice 1"))])
-def test_ends_that_are_known_are_told(table, name):
+def test_ends_that_are_known_are_reported(table, name):
     case = next(case for case in table.cases() if case.name == name)
     assert table.agrees(case, *table.judged(case))

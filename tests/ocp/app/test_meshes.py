@@ -40,7 +40,7 @@ def test_scale_and_collada(tmp_path):
     assert np.allclose(np.ptp(vertices, axis=0), [1.0, 2.0, 0.5])
 
 
-def test_what_cannot_be_drawn_is_told(tmp_path):
+def test_shapes_that_cannot_be_drawn_are_reported(tmp_path):
     with pytest.raises(UnreadableMesh, match="does not exist"):
         read_mesh("package://unknown/arm.dae", (), 100)
     with pytest.raises(UnreadableMesh, match="has no file"):
@@ -148,7 +148,7 @@ def test_the_live_view_moves_what_the_report_shows():
 
 
 @pytest.mark.parametrize("corner", [3, -1, 2**31])
-def test_triangles_of_corners_that_there_are_not_are_told(tmp_path, corner, monkeypatch):
+def test_triangles_of_missing_vertices_are_reported(tmp_path, corner, monkeypatch):
     found = trimesh.Trimesh([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]], process=False)
     found._data["faces"] = np.array([[0, 1, corner]])
     monkeypatch.setattr(trimesh, "load", lambda *args, **kwargs: found)

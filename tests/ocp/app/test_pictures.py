@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from ocp.app.pages import sheet
+from ocp.app.pages.panels import bundle
 from ocp.app.pages.plots import plot_run
-from ocp.app.pages.sheet import bundle
 from ocp.problem import Bounds
 
 
@@ -43,7 +43,7 @@ def test_axes_have_numbers_that_span_the_data(figures, block_move):
     assert min(numbers(controls.axes[0])) <= -5.0
 
 
-def test_bounds_outside_of_the_picture_are_told(figures):
+def test_bounds_outside_of_the_picture_are_reported(figures):
     fig = sheet.figure(2.0)
     ax = sheet.axes(fig, (0.5, 0.5, 5.0, 1.0))
     t = np.linspace(0.0, 1.0, 5)

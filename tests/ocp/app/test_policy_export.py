@@ -13,10 +13,11 @@ from scipy.spatial.transform import Rotation
 
 from dynamics.kernels import find_compiler
 from ocp.app import cli
+from ocp.app.c_code import function_source, policy_code
 from ocp.app.pipeline import run
 from ocp.app.runs import export_policy
 from ocp.errors import ProblemError
-from ocp.shooting.export import c_source, function_source, policy, policy_arrays, read_policy
+from ocp.shooting.export import policy, policy_arrays, read_policy
 
 QUICK = {"solve.ilqr.intervals": "20", "solve.ilqr.kernels": "interpreted"}
 
@@ -205,7 +206,7 @@ def test_archives_of_the_first_version_are_read(runs):
 
 def test_names_cannot_break_out_of_a_comment(runs):
     made = replace(policy(runs["acrobot"].solution), name="evil */ int main(void) {")
-    assert "evil * / int" in c_source(made)
+    assert "evil * / int" in policy_code(made)["policy.c"]
 
 
 def test_an_operation_without_c_is_an_error():

@@ -135,7 +135,7 @@ def test_addresses_of_arrays_with_gaps_are_refused():
         address_of(np.zeros((4, 4))[::2, ::2])
 
 
-def test_whoever_waits_for_the_compiler_is_told(monkeypatch):
+def test_waiting_for_the_compiler_is_reported(monkeypatch):
     monkeypatch.setattr(module, "missing", lambda names: tuple(names))
     loaded = load_problem(FOLDER / "quadrotor.yaml")
     assert module.waiting(loaded, "collocation") == ""
@@ -144,7 +144,7 @@ def test_whoever_waits_for_the_compiler_is_told(monkeypatch):
     assert module.waiting(loaded, "ilqr") == ""
 
 
-def test_whoever_waits_in_python_is_told(monkeypatch, capsys):
+def test_waiting_in_python_is_reported(monkeypatch, capsys):
     monkeypatch.setattr(module, "missing", lambda names: tuple(names))
     problem = ocp.load(FOLDER / "block_move.yaml")
     assert problem.solve().ok

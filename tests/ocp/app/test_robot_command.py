@@ -25,7 +25,7 @@ def _here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def test_a_robot_is_told_by_its_names(capsys):
+def test_a_robot_is_described_by_its_names(capsys):
     assert call("robot", MODELS / "kinova.urdf", "--picture", "k.png") == 0
     said = capsys.readouterr().out
     for words in ("j2s6s200_joint_2", "revolute", "nv = 6", "j2s6s200_end_effector", "mass [kg]", "left out", "a motor at each of"):
@@ -35,7 +35,7 @@ def test_a_robot_is_told_by_its_names(capsys):
     assert "kg of links" in capsys.readouterr().out
 
 
-def test_an_mjcf_robot_is_told_with_its_motors(capsys):
+def test_an_mjcf_robot_is_reported_with_its_motors(capsys):
     pytest.importorskip("mujoco")
     Path("cart.xml").write_text(MJCF)
     assert call("robot", "cart.xml") == 0

@@ -31,7 +31,7 @@ def test_a_robot_of_any_extent_has_a_picture(place, com, monkeypatch):
     assert sum(np.ptp(x) > 0 and np.ptp(z) == 0 for x, _, z in lines) > 10  # a ground to stand on
 
 
-def test_a_robot_beyond_all_numbers_is_told(monkeypatch):
+def test_a_robot_beyond_all_numbers_is_reported(monkeypatch):
     said = []
     monkeypatch.setattr(sheet, "sentence", lambda text, source="": said.append(text) or b"")
     ik_picture.draw(chain((1e80, 0, 0)), np.zeros(1), np.zeros(1), (), "chain", "")

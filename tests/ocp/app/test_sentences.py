@@ -11,7 +11,7 @@ from made_solutions import cart, certificate
 from ocp.app.pages.certificate_record import certificate_of, certificate_record
 from ocp.app.pages.folders import jsonable
 from ocp.app.pages.results import summarise
-from ocp.app.sentences import TABLES, ending, message, remarks, sentence, sentences
+from ocp.app.sentences import STATUSES, TABLES, ending, message, remarks, sentence, sentences
 from ocp.certify import Tolerances
 from ocp.problem import Finding, Kind, Residual, Statement, Status, Violation
 
@@ -34,7 +34,7 @@ CHECKS = (
      "objective against its quadrature 0.1 > 1e-05 (1.5 reported, 2.5 integrated along the trajectory; running costs have 3183 "
      "extrema along the motion, which needs as many intervals: use their mean over a period, or shorten the motion)"),
     (Residual(Kind.POINT, math.inf, 1e-8, cause=Kind.SIZES_DIFFER, data={"quantity": "states"}),
-     "consistency of trajectory and multipliers inf > 1e-08 (in the states; their numbers differ)"),
+     "consistency of the multipliers inf > 1e-08 (in the states; their numbers differ)"),
     (Residual(Kind.OBJECTIVE_ERROR, math.nan, 1e-2, cause=Kind.FINER_SOLVE_FAILED, data={"status": "ITERATION_LIMIT"}),
      "error of the objective could not be computed (the solve on a finer mesh ended: iteration limit)"),
     (Residual(Kind.OBJECTIVE_ERROR, 0.1, 1e-2, data={"finer_objective": 12.25}),
@@ -57,7 +57,7 @@ SAID = (
      "u = -2)"),
     (Finding(Kind.SCALED, name="guess", data={
         "reasons": ("unknowns", "costs"), "columns": (0.5, 4.0), "rows": (), "objective": 8.0}),
-     "scaling guess for its unknowns and costs: columns 0.5 to 4, rows none, objective 8"),
+     "scaling guess for its unknowns and costs: columns 0.5 to 4, constraints none, objective 8"),
     (Finding(Kind.DURATION_CHOSEN, "rise", value=1.25), "duration of rise = 1.25"),
     (Finding(Kind.DURATION_CHOSEN, value=1.25), "duration = 1.25"),
     (Finding(Kind.ITERATIONS_USED_UP, value=0.034, data={"iterations": 9, "violation": 0.5, "constraint": "wall", "missed": 0.5}),
@@ -100,7 +100,7 @@ def test_a_finding_of_a_solver_tells_its_data(finding, words):
     json.dumps(jsonable(finding.record()), allow_nan=False)
 
 
-def test_an_ending_is_told_after_that_of_its_program_and_without_violations_where_nobody_asks():
+def test_an_ending_is_reported_after_that_of_its_program_and_without_violations_by_default():
     program = Finding(Kind.NO_STEP, data={"solver": "ipopt", **WORST})
     found = cart(status=Status.STALLED, ending=Finding(Kind.REFINED_MESH_NOT_SOLVED, data={"program": program}))
     last = sentence(replace(found.ending, data={}))
@@ -125,7 +125,7 @@ def test_a_violation_tells_where_it_is_largest(violation, words):
      "a strict local minimum of the discrete problem (active constraints, piecewise constant controls)"),
     (Statement(Kind.SADDLE, 3, 20), "a saddle point: 3 of 20 free directions have negative curvature"),
     (Statement(Kind.POINT_NOT_EXAMINED), "a point of unknown kind: second-order conditions were not examined")])
-def test_kinds_of_points_are_told(point, words):
+def test_kinds_of_points_are_reported(point, words):
     assert sentence(point.finding) == words
     assert point.holds is (point.kind is Kind.STRICT_MINIMUM)
 
@@ -142,14 +142,14 @@ def test_a_certificate_comes_back_from_its_record(check):
     assert [one["kind"] for one in record["findings"]] == [str(one.kind) for one in made.failures]
 
 
-def test_why_nothing_was_solved_is_told_with_the_status_and_not_among_the_remarks():
+def test_why_nothing_was_solved_is_reported_with_the_status_and_not_among_the_remarks():
     reach = {"within": (0.0, 0.5), "asked": (1.0, math.inf), "at": "final", "sure": True}
     proof = Finding(Kind.CONSTRAINT_OUT_OF_REACH, "drop", "wall", "wall[x]", data=reach)
     found = cart(status=Status.INFEASIBLE, findings=(proof, Finding(Kind.NOTHING_SOLVED)), certificate=None)
     told = ("No motion exists, whatever the method: phase drop: wall[x] can only be between 0 and 0.5 at the end, by the bounds of "
             "states and controls alone; required is at least 1.")
     assert message(found) == told
-    assert ending(found) == f"{Status.INFEASIBLE.sentence} {told}"
+    assert ending(found) == f"{STATUSES[Status.INFEASIBLE]} {told}"
     assert remarks(found) == (sentence(Finding(Kind.NOTHING_SOLVED)),)
     assert remarks(found, without=(Kind.NOTHING_SOLVED,)) == ()
     unsure = replace(proof, data={**reach, "sure": False})

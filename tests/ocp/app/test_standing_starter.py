@@ -75,7 +75,7 @@ def test_two_points_are_not_stood_on(tmp_path):
         write_starter(read_robot("bolt", root="free_flyer"), "wbc", out=tmp_path / "x.yaml")
 
 
-def test_what_does_not_stand_is_told_why(tmp_path):
+def test_why_a_robot_does_not_stand_is_reported(tmp_path):
     for name, root, told in (("ur5.urdf", None, "fixed to the world"), ("ur5.urdf", "free_flyer", "does not stand on feet in any")):
         with pytest.raises(ProblemError, match=told):
             write_starter(read_robot(str(MODELS / name), root=root), "wbc", out=tmp_path / "x.yaml")

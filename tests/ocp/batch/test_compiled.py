@@ -138,7 +138,7 @@ def test_neighbours_take_few_iterations_and_far_ones_begin_again(monkeypatch):
     assert [row["iteration"] for row in rows.solution.iterations] == list(range(len(barriers)))
 
 
-def test_where_compiled_loops_come_to_nothing_ipopt_solves():
+def test_where_compiled_loops_fail_ipopt_solves():
     made = compiled(block(), "collocation", {"scheme": "hermite_simpson", "intervals": 10})
     assert made.base.solution.options["solver"] == "interior_point"
     case = changed(block(), start=(0.3, 0.0))

@@ -108,7 +108,7 @@ def test_a_saddle_that_nobody_left_is_none_the_less_named():
         assert (found.escape is None) is (kind is not Kind.SADDLE)
 
 
-def test_a_point_above_its_optimum_is_seen_where_the_slope_is_small_beside_the_variation(block):
+def test_a_point_above_its_optimum_is_seen_where_the_gradient_is_small(block):
     """The cost is the distance from the optimal control and vanishes there; a motion 9e-5 of the way to another one has a slope
     below the tolerance and yet lies 2e-4 of the size of the objective above."""
     def with_cost(expression):

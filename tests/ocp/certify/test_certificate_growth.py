@@ -110,7 +110,7 @@ phase: {duration: 1, start: {x: 0}, final: {x: 1}, costs: [{name: effort, runnin
 
 
 @pytest.mark.parametrize("factor", [1e-9, 1.0, 1e9])
-def test_the_size_of_the_objective_follows_the_cost(factor):
+def test_the_scale_of_the_objective_follows_the_cost(factor):
     """And a constant that nothing changes is no part of it."""
     sizes = [objective.size([Motion(phase, found.trajectory)])[0] for phase, found in (
         (scaled(f"{factor}*u**2").phase, solve(scaled("u**2"), "collocation", {"intervals": 10})),

@@ -386,7 +386,7 @@ def waving(speed):
     return known.problem(replace(phase, costs=(wave,)))
 
 
-def test_running_costs_that_turn_beyond_any_mesh_end_at_once_and_are_told_with_their_turns():
+def test_running_costs_that_turn_beyond_any_mesh_end_at_once_and_are_reported_with_their_turns():
     found = solve(waving(1e4))
     assert not found.ok
     assert len(found.extra["refinement"]) == 1

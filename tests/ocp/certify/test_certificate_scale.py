@@ -46,7 +46,7 @@ def test_a_wall_is_refused_by_its_own_row(half):
 
 
 @pytest.mark.parametrize("factor", [1e-9, 1e9])
-def test_sizes_of_rows_follow_their_factors(factor):
+def test_scales_of_constraints_follow_their_factors(factor):
     found = solve(moved(), "collocation", {"intervals": 20})
     motion = Motion(found.problem.phase, found.trajectory)
     sizes = []
@@ -66,7 +66,7 @@ def test_states_are_measured_by_their_range(size):
     np.testing.assert_allclose(scales.control, [6 * size], rtol=1e-3)
 
 
-def test_the_noise_of_what_stands_still_is_no_motion():
+def test_the_noise_of_constant_states_is_no_motion():
     """y, w stand still but for the rounding of a solver. A deviation of w by ten would move y by ten within the second, and that of
     y by ten would move x by a tenth of its range: noise of y is nothing that w is measured by."""
     text = """
@@ -91,7 +91,7 @@ phase:
     np.testing.assert_allclose(tangent, [1.0, 0.1, 0.1], rtol=1e-3)
 
 
-def test_a_state_that_stands_still_is_measured_by_what_it_would_do():
+def test_the_scale_of_a_constant_state_is_its_effect():
     """y never moves; a deviation by one would move x by a tenth of its range within the second: so ten is its size."""
     text = """
 name: two
@@ -109,7 +109,7 @@ phase:
     assert scales.tangent[1] == pytest.approx(0.1, rel=1e-3)
 
 
-def test_rounding_is_no_effect_of_what_stands_still():
+def test_rounding_is_no_effect_of_constant_states():
     """A free body turns half a radian about one axis: what stands still, and moves the rest by rounding alone, has the size of what
     moves, and is not measured by how much of it rounding would need."""
     problem = direct.body_transfer(final=Boundary(direct.pose((0, 0, 0), (0.5, 0, 0)), (True,) * 12))

@@ -55,7 +55,7 @@ phase: {duration: 1, start: {x: 0}, costs: [{name: effort, running: "u**2 + 10*u
     assert found.objective == pytest.approx(-0.125 - least(), abs=1e-5)
 
 
-def test_a_degenerate_saddle_is_told_by_its_higher_orders():
+def test_a_degenerate_saddle_is_recognised_by_its_higher_orders():
     from ocp.app.sentences import sentence
 
     found = solve(in_steps("-u**4"), "ilqr", {}, without=["escape", "better_controls"])

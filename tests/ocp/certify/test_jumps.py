@@ -36,7 +36,7 @@ def gained(solution):
 
 
 @pytest.mark.parametrize(("scheme", "intervals", "near"), [("gauss", 20, 1e-6), ("radau", 20, 0.15), ("hermite_simpson", 60, 0.15)])
-def test_what_an_instant_would_gain_is_the_slope_of_the_closed_form(scheme, intervals, near):
+def test_what_an_instant_would_gain_is_the_gradient_of_the_closed_form(scheme, intervals, near):
     """x' = u, from x = 1/2 on 2 u: with the crossing at s the least int u^2 is 1/4 / s + 1/16 / (1 - s), whose slope is zero at
     s = 2/3 alone. A program finds x' as if nothing could be moved; where the crossing lies inside an interval, roughly."""
     found = solve(problem("if_else(x > 0.5, 2*u, u)"), "collocation", {"scheme": scheme, "intervals": intervals}, without=MODES)
@@ -130,7 +130,7 @@ phase:
 """
 
 
-def test_a_place_in_time_that_a_parameter_moves_is_refused_by_its_slope(monkeypatch):
+def test_an_instant_that_a_parameter_moves_is_refused_by_its_gradient(monkeypatch):
     """x(3) = 2 ts - 3 + 3 u: the least of (d + 3 u)^2 + 3 u^2 with d = 2 ts - 4 is d^2 / 4, whose slope by ts is d. The program
     holds that ts is no matter of its rates."""
     whole = replace(method("collocation"), reductions=())

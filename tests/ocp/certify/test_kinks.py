@@ -45,7 +45,7 @@ def test_the_advice_of_the_note_gives_the_closed_form():
 
 
 @pytest.mark.parametrize("running", [lambda u: u**2, lambda u: u**2 + abs(u - 20)], ids=["smooth", "far"])
-def test_nothing_is_said_of_kinks_that_the_motion_stays_away_from(running):
+def test_kinks_that_the_motion_avoids_are_not_reported(running):
     p = ocp.Problem("Block move", duration=1.0)
     x, v, u = p.state("x"), p.state("v"), p.control("u")
     p.dynamics({x: v, v: u})

@@ -33,7 +33,7 @@ def barred(name, method, options):
 @pytest.mark.parametrize(("method", "options"), COARSE, ids=str)
 @pytest.mark.parametrize("name", ["block_move", "bryson_denham", "lqr_scalar", "van_der_pol"])
 @pytest.mark.sample(4)
-def test_the_bar_holds_the_true_optimum_on_coarse_meshes(name, method, options):
+def test_the_error_bound_holds_the_true_optimum_on_coarse_meshes(name, method, options):
     found = barred(name, method, options)
     bar = found.certificate.error_bound
     assert np.isfinite(bar), found.certificate.objective_error
@@ -43,7 +43,7 @@ def test_the_bar_holds_the_true_optimum_on_coarse_meshes(name, method, options):
 
 @pytest.mark.parametrize("name", sorted(TRUE))
 @pytest.mark.sample(3)
-def test_the_bar_holds_the_true_optimum_by_the_options_of_the_gallery(name):
+def test_the_error_bound_holds_the_true_optimum_by_the_options_of_the_gallery(name):
     loaded = load_problem(FOLDER / f"{name}.yaml")
     found = solve(loaded.problem, loaded.method, loaded.options_for(loaded.method), tolerances=Tolerances(**loaded.accept))
     assert found.ok, found.certificate.failures
@@ -51,14 +51,14 @@ def test_the_bar_holds_the_true_optimum_by_the_options_of_the_gallery(name):
     assert found.certificate.error_bound < 1e-2 * abs(TRUE[name])
 
 
-def test_the_bar_shrinks_with_the_mesh():
+def test_the_error_bound_shrinks_with_the_mesh():
     bars = [barred("lqr_scalar", "collocation", {"scheme": "trapezoid", "intervals": n, "refine": "none"}).certificate.error_bound
             for n in (10, 20, 40)]
     assert bars[0] / bars[1] == pytest.approx(4, rel=0.2)  # order 2
     assert bars[1] / bars[2] == pytest.approx(4, rel=0.2)
 
 
-def test_an_objective_whose_bar_is_too_wide_is_not_certified():
+def test_an_objective_whose_error_bound_is_too_wide_is_not_certified():
     loaded = load_problem(FOLDER / "van_der_pol.yaml")
     options = {"scheme": "trapezoid", "intervals": 6, "refine": "none"}
     found = solve(loaded.problem, "collocation", options, tolerances=Tolerances(
@@ -68,7 +68,7 @@ def test_an_objective_whose_bar_is_too_wide_is_not_certified():
 
 
 @pytest.mark.parametrize("name", ["bryson_denham", "cartpole_swingup"])
-def test_a_mesh_of_our_choice_is_refined_until_the_bar_is_as_narrow_as_asked(name):
+def test_a_mesh_of_our_choice_is_refined_until_the_error_bound_is_as_narrow_as_asked(name):
     loaded = load_problem(FOLDER / f"{name}.yaml")
     wide, narrow = (solve(loaded.problem, "collocation", tolerances=Tolerances(objective_error=error)) for error in (1e-2, 1e-6))
     assert wide.ok, wide.certificate.failures
@@ -92,7 +92,7 @@ def test_a_mesh_of_the_file_stays():
 
 @pytest.mark.parametrize("known", [*drawn(1), *drawn(3)], ids=lambda known: known.name)
 @pytest.mark.sample(8)
-def test_the_bar_holds_closed_forms(known):
+def test_the_error_bound_holds_closed_forms(known):
     """Of problems that are certified on meshes of our choice."""
     found = solve(load_text(known.text).problem)
     assert found.ok, found.certificate.failures
@@ -103,7 +103,7 @@ def test_the_bar_holds_closed_forms(known):
                          ids=lambda known: known.name)
 @pytest.mark.parametrize(("method", "options"), COARSE[1::2], ids=str)
 @pytest.mark.sample(4)
-def test_the_bar_holds_closed_forms_on_coarse_meshes(known, method, options):
+def test_the_error_bound_holds_closed_forms_on_coarse_meshes(known, method, options):
     found = solve(load_text(known.text).problem, method, options)
     assert not abs(found.objective - known.optimum) > found.certificate.error_bound + 1e-8 * (1 + abs(known.optimum))
 

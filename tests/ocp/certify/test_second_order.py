@@ -36,7 +36,7 @@ def test_inertia_is_that_of_dense_eigenvalues(seed):
     np.testing.assert_allclose(Factors(K).solve(b), np.linalg.solve(K.toarray(), b), rtol=1e-6, atol=1e-9)
 
 
-def test_inertia_of_a_programme_along_time():
+def test_inertia_of_a_program_along_time():
     """Knots of 3 unknowns, 20 inside each interval, 12 rows that couple these with the knots on either side: blocks are cut at
     knots, and the Schur complement that each hands on is that of its front."""
     rng, knots, inside, rows = np.random.default_rng(1), 3, 20, 12
@@ -106,7 +106,7 @@ def test_weakly_active_bounds_are_treated_as_theory_says():
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_flat_directions_are_said(method):
+def test_flat_directions_are_reported(method):
     """Two thrusters that do the same: their difference costs nothing."""
     text = """
 name: twins
@@ -152,7 +152,7 @@ def test_a_maximum_in_a_corner_is_left():
 
 
 @pytest.mark.parametrize(("corner", "minimum"), [(-1.0, False), (1.0, True)])
-def test_a_saddle_whose_way_down_lies_in_a_corner(corner, minimum):
+def test_a_saddle_whose_descent_direction_lies_in_a_corner(corner, minimum):
     """corner a b with a, b >= 0 at the corner, 40 times: between the bounds it falls along (1, 1) or not at all; (1, -1) leads down
     where (1, 1) leads up, and out of the bounds."""
     n, none = 40, np.zeros(0)
@@ -199,7 +199,7 @@ phase: {duration: 1, start: {x: 0}, final: {x: 1}, costs: [{name: c, running: "u
     assert abs(found.problem.phase.system.parameter_values[0]) == pytest.approx(1.0, abs=1e-5)
 
 
-def test_a_way_down_moves_parameters_within_their_bounds():
+def test_a_descent_direction_moves_parameters_within_their_bounds():
     text = """
 name: design
 parameters: {p: {value: 0.5, optimise: [-3, 3]}, q: {value: 2}}

@@ -241,7 +241,7 @@ def test_virtual_model_moves_the_robot_as_its_pulls_say(robot):
 
 
 @pytest.mark.row("001:C28")
-def test_what_the_feet_cannot_give_is_said():
+def test_infeasible_forces_of_feet_are_reported():
     """Two feet give no moment about the line between them."""
     robot = quadruped(2, 3)
     g = np.array(dynamics.make(robot.model, "gravity_force")(robot.q)).ravel()

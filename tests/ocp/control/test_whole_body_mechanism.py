@@ -123,7 +123,7 @@ def test_closed_loops_stay_closed(seed):
     np.testing.assert_allclose(control.closures, np.array(ca.DM(force)).ravel(), atol=1e-6 * (1 + abs(control.closures).max()))
 
 
-def test_what_a_mechanism_says_is_not_said_again():
+def test_drives_of_a_mechanism_are_not_given_again():
     robot = tree(2, 0)
     mechanism = mechanism_of(robot.model, robot)
     with pytest.raises(ProblemError, match="drives say what is driven"):

@@ -17,7 +17,7 @@ from dynamics.errors import ModelError
 from dynamics.mechanism import Thruster
 from dynamics.model.synthetic import random_tree
 from ocp import derivatives
-from ocp.app.pages.derivative_check import print_derivative_check, term_places
+from ocp.app.pages.derivative_check import print_derivative_check, sentence, term_places
 from ocp.bridge import robot_system
 from ocp.derivative_check import Kind, check_derivatives, terms
 from ocp.derivative_check.compare import central, sides
@@ -141,7 +141,7 @@ def test_a_wrong_derivative_of_a_cost_is_named():
     np.testing.assert_allclose(numbers["ad"].value, (1 + 1e-6) * x**2, rtol=1e-13)
     np.testing.assert_allclose(numbers["complex step"].value, x**2, rtol=1e-13)
     assert abs(numbers["differences"].value - x**2) <= 10 * numbers["differences"].error
-    assert "by y: ad" in first[0].sentence
+    assert "by y: ad" in sentence(first[0])
 
 
 def test_a_wrong_derivative_of_a_rate_is_named():
@@ -322,7 +322,7 @@ def test_an_undefined_value_counts_where_the_solver_starts():
     check = check_derivatives(of_terms(cost(lambda x, u: ca.log(x[0])), guess=[-1.0, 0.0]), points=1)
     finding = only(check, Kind.UNDEFINED)[0]
     assert finding.fails
-    assert finding.sentence == "value not finite: value of cost"
+    assert sentence(finding) == "value not finite: value of cost"
     rare = check_derivatives(of_terms(cost(lambda x, u: ca.log(x[0])), guess=[0.01, 0.0]), points=12)
     assert only(rare, Kind.UNDEFINED)
     assert rare.ok
@@ -349,7 +349,7 @@ def test_a_black_box_has_no_complex_step():
 
 # ---- finite differences and their error bars ---------------------------------------------------------------------------------
 @pytest.mark.parametrize("fine", [False, True])
-def test_error_bars_hold_the_error(fine):
+def test_error_bounds_hold_the_error(fine):
     """Ten bars cover the true error everywhere, and for smooth functions the bars are small."""
     rng = np.random.default_rng(8)
     cases = [(np.sin, np.cos), (np.exp, np.exp), (lambda x: np.sin(60 * x), lambda x: 60 * np.cos(60 * x)),

@@ -218,7 +218,7 @@ def test_a_path_constraint_yields_by_its_worst_knot():
     assert 0 <= amount.time <= 1
 
 
-def test_what_is_feasible_is_told_to_be_so():
+def test_feasible_problems_are_reported_as_such():
     program = program_of(block_move(), SHORT)
     found = explain_infeasibility(program, program.nlp.x0)
     assert found.feasible
@@ -254,7 +254,7 @@ def test_places_have_times():
             assert radau.time(name, radau.nlp.x0) == pytest.approx(2 * value)
 
 
-def test_mechanics_are_told_from_wishes():
+def test_mechanics_are_distinguished_from_wishes():
     for name in ("defect x @ interval 3", "inner defect 2 x @ interval 3", "drop: defect x @ interval 0", "a to b height @ passage",
                  "unit norm of q.w ... @ start", "drop: unit norm of q.w ... @ start"):
         assert is_mechanics(name)

@@ -183,7 +183,7 @@ def test_an_end_out_of_reach_is_named_with_what_is_missed(changes):
     assert sentence(found).endswith("misses near by 2")
 
 
-def test_a_hand_out_of_reach_is_told_by_axes(tmp_path):
+def test_a_hand_out_of_reach_is_reported_by_axes(tmp_path):
     """The UR5 reaches less than a metre, from a shoulder 0.09 m up."""
     text = """
 name: Reach

@@ -104,16 +104,16 @@ def test_casadi_expressions_become_text():
     (lambda: a if a < b else b, "no truth value"),
     (lambda: 1 if 0 <= a <= 1 else 0, "lower <= x <= upper"),
     (lambda: float(a), "is not a number"),
-    (lambda: a != b, "no constraint"),
+    (lambda: a != b, "not a constraint"),
     (lambda: a["x"], "no entries by name"),
     (lambda: a[0], "single number"),
-    (lambda: np.arcsinh(a), "not known"),
+    (lambda: np.arcsinh(a), "not supported"),
     (lambda: ocp.if_else(True, a, b), "takes a comparison"),
     (lambda: len(a), "single number"),
     (lambda: ca.sin(a), "CasADi functions do not accept the expression a"),  # once an empty matrix, silently
     (lambda: ca.sumsqr(ocp.vector([a, b])), "CasADi functions do not accept"),
     (lambda: ca.vertcat(a, b), "CasADi functions do not accept"),
 ])
-def test_mistakes_are_told_in_words(written, words):
+def test_mistakes_are_reported_in_words(written, words):
     with pytest.raises(ProblemError, match=words):
         written()

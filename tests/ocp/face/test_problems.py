@@ -73,7 +73,7 @@ def test_a_problem_is_moved_on_under_constant_controls():
 
 
 @pytest.mark.parametrize(("folder", "command"), [("ik", "ocp ik"), ("wbc", "ocp wbc")])
-def test_files_of_other_commands_are_told_apart(folder, command):
+def test_files_of_other_commands_are_distinguished(folder, command):
     with pytest.raises(ocp.ProblemError, match=command):
         ocp.load(next((PROBLEMS / folder).glob("*.yaml")))
 
@@ -223,7 +223,7 @@ ROBOT_FREE = "a robot brings"
     (lambda p, x, v, f: p.start([0, 0], x=1), "either a list"),
     (lambda p, x, v, f: p.equation(x <= v), "an equation needs =="),
 ])
-def test_mistakes_are_told_where_they_are_made(build, words):
+def test_mistakes_are_reported_where_they_are_made(build, words):
     p, x, v, force = block()
     with pytest.raises((ProblemError, AttributeError), match=words):
         build(p, x, v, force)
@@ -241,7 +241,7 @@ def test_the_compiler_of_files_names_the_line_of_python(build, words):
         mistake(build).load()
 
 
-def test_names_that_a_robot_lacks_are_told_at_once():
+def test_names_that_a_robot_lacks_are_reported_at_once():
     robot = ocp.Robot(PROBLEMS / "models" / "ur5.urdf")
     for build in (lambda: robot.position("tool"), lambda: robot.q["elbow"], lambda: ocp.Robot("models/ur6.urdf"),
                   lambda: ocp.Robot(PROBLEMS / "models" / "ur5.urdf", rot="fixed")):

@@ -82,7 +82,7 @@ def test_the_circuit_is_certified_by_every_method(method):
     ("final: {q: 0.3}", "final: {w: 0.3}", ["no state named 'w'"]),
     ("  equations:\n", "  define: {a: der(q)}\n  equations:\n", ["der"]),
 ], ids=str)
-def test_what_is_wrong_is_said_where_it_stands(old, new, words):
+def test_errors_are_reported_at_their_key(old, new, words):
     assert old in FILE
     with pytest.raises(ProblemError) as caught:
         load_text(FILE.replace(old, new))
@@ -92,7 +92,7 @@ def test_what_is_wrong_is_said_where_it_stands(old, new, words):
         assert str(caught.value).count("problem.yaml:") <= 3  # no error that only follows from another
 
 
-def test_a_wrong_derivative_is_told_once():
+def test_a_wrong_derivative_is_reported_once():
     """Equations that use it are not wrong for that."""
     wrong = FILE.replace("dynamics: {q: i}", "dynamics: {q: j}").replace("+ w - v", "+ w - v + 0*der(q)")
     with pytest.raises(ProblemError) as caught:

@@ -239,7 +239,7 @@ phase:
     ("{pattern: trot, landings: {lf: [{}, {}]}}", (), "gait.landings.lf: 2 landings, but the foot 'lf' swings 1 times"),
     ("trot", (("running: \"dot(tau, tau)\"", "running: \"dot(tau, taus)\""),), "phase.costs[0].running: unknown name 'taus'"),
     ("trot", (("  costs: [", "  duration: 2\n  costs: ["),), "the gait says the duration")])
-def test_what_cannot_be_is_told_once_where_it_stands(gait, more, words):
+def test_impossible_values_are_reported_once_at_their_key(gait, more, words):
     with pytest.raises(ProblemError) as caught:
         quadruped(gait, more)
     assert words in str(caught.value)

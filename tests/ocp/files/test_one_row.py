@@ -63,7 +63,7 @@ def test_the_row_is_read_into_the_record(with_year, given, year):
     ("year: [1]", "problem.yaml:4:33: reference.year: expected a number"),
     ("yaer: 1905", "problem.yaml:4:27: reference.yaer: unknown key; did you mean 'year'?"),
     ("year: centuri", "reference.year: unknown name 'centuri'; did you mean 'century'?")])
-def test_the_row_is_validated_and_told_with_its_place(with_year, given, told):
+def test_the_key_is_validated_and_reported_with_its_location(with_year, given, told):
     with pytest.raises(ProblemFileError) as caught:
         load_text(TEXT.replace("YEAR", given))
     assert told in str(caught.value)

@@ -69,14 +69,14 @@ def test_a_section_is_read_as_what_once_stood_outside(options):
 
 
 @pytest.mark.parametrize(("given", "says"), [(SECTION, ""), (FLAT, "tuning: {polish: ..., penalty: ...}")])
-def test_the_new_spelling_is_told(given, says):
+def test_the_new_spelling_is_reported(given, says):
     found = run_loaded(loaded(given), "block", write=False).solution
     told = [sentence(one) for one in found.findings if one.kind is Kind.OPTIONS_IN_SECTION]
     assert found.ok
     assert says in told[0] if says else not told
 
 
-def test_the_new_spelling_is_told_of_mappings_in_python():
+def test_the_new_spelling_of_mappings_in_python_is_reported():
     problem, plain = loaded(SECTION).problem, {"intervals": 20, "kernels": "interpreted"}
     old = solve(problem, "ilqr", {**plain, "polish": "never"})
     new = solve(problem, "ilqr", {**plain, "tuning": {"polish": "never"}})

@@ -97,7 +97,7 @@ def test_an_error_of_a_robot_file_has_both_places(tmp_path: Path) -> None:
                                  "upper limit 1")
 
 
-def test_an_unknown_root_is_told_what_is_known() -> None:
+def test_an_unknown_root_is_reported_with_known_ones() -> None:
     with pytest.raises(ProblemError, match=r"2:\d+: system\.root: expected one of fixed, free_flyer, planar; got the text 'plane'"):
         load_text(ACROBOT.replace("srdf: SRDF", "root: plane"), PROBLEMS)
 

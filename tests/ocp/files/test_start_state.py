@@ -58,7 +58,7 @@ REST = "every velocity (rest: true makes them zero)"
     ("{}", "5:10", f"joint 'shoulder', joint 'elbow', joint 'wrist', {REST} are not named"),
     ("", "4:3", "joint 'shoulder'"),
 ])
-def test_joints_left_out_are_listed_with_what_may_be_said(folder: Path, start: str, where: str, left: str) -> None:
+def test_joints_left_out_are_listed_with_possible_values(folder: Path, start: str, where: str, left: str) -> None:
     with pytest.raises(ProblemError) as caught:
         robot(folder, start)
     message = str(caught.value)
@@ -105,7 +105,7 @@ def test_a_neutral_joint_outside_its_limits_is_refused(folder: Path) -> None:
     assert robot(folder, "{joints: {elbow: 1}, rest: true, others: free}").problem.phase.start is not None
 
 
-def test_a_configuration_that_bears_one_of_the_words_must_be_told_apart(folder: Path) -> None:
+def test_a_configuration_that_bears_one_of_the_words_must_be_distinguished(folder: Path) -> None:
     (folder / "arm.srdf").write_text(SRDF.replace('"home"', '"neutral"'))
     with pytest.raises(ProblemError, match="write configuration: neutral for that one"):
         robot(folder, "{configuration: neutral, others: neutral}")
@@ -138,7 +138,7 @@ def test_later_phases_go_on_from_the_one_before(folder: Path) -> None:
     assert problem.phases[1].start is not None
     assert sum(problem.phases[1].start.fixed) == 1
     assert load_text(PHASES.replace("START", ""), folder).problem.phases[1].start is None
-    with pytest.raises(ProblemError, match=r"5:36: phases\[1\]\.start\.others: a later phase goes on from the one before"):
+    with pytest.raises(ProblemError, match=r"5:36: phases\[1\]\.start\.others: only the first phase has"):
         load_text(PHASES.replace("START", "start: {others: neutral},"), folder)
     with pytest.raises(ProblemError, match=r"4:35: phases\[0\]\.start: joint 'elbow', joint 'wrist' are not named"):
         load_text(PHASES.replace("START", "").replace("others: neutral", "joints: {shoulder: 0}, rest: true"), folder)

@@ -175,7 +175,7 @@ def test_a_changed_joint_keeps_its_place():
     ("kind: continuous, axis", "kind: continuous, points: [[0, 0, 0], [1, 0, 0]], axis", "lid", "takes no points"),
 ])
 @pytest.mark.sample(4)
-def test_what_is_wrong_is_said_in_words(old, new, place, words):
+def test_wrong_inputs_are_reported_in_words(old, new, place, words):
     assert old in EVERY
     with pytest.raises(ProblemError) as caught:
         load(EVERY.replace(old, new))

@@ -106,7 +106,7 @@ def test_gaits_of_other_robots_are_refused():
     assert PATTERNS["jump"].groups == ALL
 
 
-def test_feet_are_told_by_their_places():
+def test_feet_are_recognised_by_their_positions():
     places = {"w": (0.2, 0.1, 0), "x": (0.3, -0.1, 0), "y": (-0.2, 0.1, 0), "z": (-0.1, -0.2, 0)}
     assert roles(places) == {"LF": "w", "RF": "x", "LH": "y", "RH": "z"}
     assert roles({"w": (0, 0.1, 0), "x": (0, -0.1, 0)}) == {"L": "w", "R": "x"}

@@ -42,13 +42,13 @@ def outside(name):
 
 @pytest.mark.parametrize("name", CHEAP)
 @pytest.mark.sample(3)
-def test_certified_objectives_lie_within_their_bars(name):
+def test_certified_objectives_lie_within_their_error_bounds(name):
     assert outside(name) <= 0
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SLOW)
-def test_all_certified_objectives_lie_within_their_bars(name):
+def test_all_certified_objectives_lie_within_their_error_bounds(name):
     assert outside(name) <= 0
 
 

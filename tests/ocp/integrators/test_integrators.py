@@ -44,7 +44,7 @@ def test_a_tableau_has_its_order_and_no_more(name):
 
 @pytest.mark.parametrize(("a", "b", "c", "words"), [
     (((0.0,),), (0.9,), (0.0,), "weights sum to 1"),
-    (((0.5,),), (1.0,), (0.4,), "rows sum to the nodes"),
+    (((0.5,),), (1.0,), (0.4,), "rows of a sum to the nodes c"),
     (((0.0, 0.0), (0.5,)), (0.0, 1.0), (0.0, 0.5), "rows of"),
     (((0.0, 0.0), (0.5, 0.0)), (0.0, 1.0), (0.0,), "1 nodes"),
     ((), (), (), "0 weights"),

@@ -279,7 +279,7 @@ def test_failures_begin_again_from_the_guess(monkeypatch):
     assert mpc.failing == 0
 
 
-def test_a_state_outside_its_bounds_is_told_and_led_back():
+def test_a_state_outside_its_bounds_is_reported_and_led_back():
     mpc = controller(wall=(-1.2, 0.5))
     x = np.array([0.5, 0.0])
     mpc.reset(x)

@@ -55,7 +55,7 @@ def test_a_violation_is_measured_by_the_range_of_its_row(unit):
         assert [(one.kind, one.name, one.time) for one in told] == ([(Kind.CONSTRAINT_BROKEN, "wall", 0.75)] if broken else [])
 
 
-def test_a_wall_that_a_push_breaks_is_told_with_its_numbers():
+def test_a_wall_that_a_push_breaks_is_reported_with_its_numbers():
     """From rest at 0, pushed with 3 against |a| <= 1 for 1 s: at the best q = 3/2 - 1/2 = 1 there, and 1 + 2 s - s^2 later."""
     free = make("mass", euclidean(("q", "v")), ("a",), lambda t, x, u: ca.vertcat(x[1], u), (0.0, 0.0), 1.0,
                 running=[("state", lambda t, x, u: x[0], (1.0,)), ("effort", lambda t, x, u: u, (0.01,))], u_max=1.0)

@@ -70,7 +70,7 @@ def test_substeps_converge_at_the_order_of_the_integrator(integrator, order):
     assert np.log2(errors[0] / errors[1]) == pytest.approx(order, abs=0.35)
 
 
-def test_pushes_and_kicks_come_when_they_are_said_to():
+def test_pushes_and_kicks_come_at_their_times():
     """Double integrator, closed form: a push that begins and ends inside substeps, a kick inside another."""
     system = cart().phase.system
     push = Push(0.123, 0.456, rate=(0.0, 2.0), controls=(3.0,))
@@ -279,7 +279,7 @@ def test_the_same_run_twice_bit_by_bit():
     assert not np.array_equal(first.x, other.x)
 
 
-def test_a_plant_that_runs_away_is_said_to():
+def test_a_diverging_plant_is_reported():
     def rate(t, x, u):
         return ca.vertcat(x[1], x[0] ** 3 * 50 + u)
 

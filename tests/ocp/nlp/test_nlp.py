@@ -203,7 +203,7 @@ def test_interrupt_without_progress_returns_an_iterate():
     assert 0 < found.f < 0.9 * float(nlp.f(nlp.x0))
 
 
-def test_circles_are_told_from_progress():
+def test_circles_are_distinguished_from_progress():
     """Errors a little above the tolerance for long, an objective that stands still, and a feasible end."""
     def rows(count=CIRCLE, fall=0.0, inf_du=1e-7, inf_pr=1e-9):
         return [{"objective": 2.0 - fall * k, "inf_du": inf_du, "inf_pr": inf_pr, "mu": 1e-10} for k in range(count)]

@@ -219,7 +219,7 @@ def test_an_exact_zero_is_missing():
     assert factorise(order, system.entries, own, THRESHOLD) == (1, 1)
 
 
-def test_too_little_room_is_said():
+def test_too_small_a_workspace_is_reported():
     """Weak rows are handed on from front to front: what is needed grows beyond what the pattern says."""
     system = chained(4, N=30, nx=6, nu=1, path=0, start=True, linear=0.6, shuffle=False)
     order = system.plan()

@@ -42,7 +42,7 @@ def test_programs_of_every_kind_are_solved_in_silence(case, solver, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def test_more_equations_than_unknowns_are_told(capfd):
+def test_more_equations_than_unknowns_are_reported(capfd):
     """IPOPT refuses such a program; the ending says what is wrong with it, a finding how many equations there are."""
     found = prepare_solver(three_lines(), SolverOptions()).solve()
     assert found.status is not Status.CONVERGED

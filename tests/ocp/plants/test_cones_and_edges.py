@@ -111,7 +111,7 @@ def test_a_box_of_the_world_is_one():
         HybridPlant(puck(), [PointContact("table", "puck", friction=0.2)], within={"table": ((0.0, -1.0), (0.0, 1.0), (0.0, 1.0))})
 
 
-def test_forces_that_are_told_lie_in_their_cones_where_many_would_do():
+def test_forces_that_are_reported_lie_in_their_cones_where_many_would_do():
     """A puck in a corner of floor and wall, pushed against both: the least forces would have the wall carry weight."""
     mu = 0.2
     planes = [PointContact("floor", "puck", friction=mu), PointContact("wall", "puck", normal=(-1.0, 0.0, 0.0), friction=mu)]

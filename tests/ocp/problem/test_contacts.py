@@ -326,7 +326,7 @@ def test_a_flight_that_says_nothing_goes_from_the_phase_before_to_the_next(writt
 
 
 @pytest.mark.parametrize("scheme", ["lobatto", "radau", "gauss"])
-def test_a_foot_that_touches_is_not_told_to_stay_clear_at_the_same_instant(scheme):
+def test_a_foot_in_contact_needs_no_clearance_at_the_same_instant(scheme):
     """The phases beside the flight hold its foot at the ground with equality: an inequality beside it leaves no interior."""
     problem = leap()
     clear = next(c for c in problem.phases[1].constraints if c.name == "foot clear")
@@ -369,7 +369,7 @@ def test_pyramids_lie_inside_cones():
     assert float(clear.function(0, x, u, [])) == pytest.approx(gap - 0.2)
 
 
-def test_cones_of_a_heavier_robot_are_the_same_rows_of_a_programme():
+def test_cones_of_a_heavier_robot_are_the_same_constraints_of_a_program():
     """Their squares are measured by the weight: a robot five times as heavy, under five times the force, has the same numbers."""
     rows = []
     for times in (1.0, 5.0):
@@ -386,7 +386,7 @@ def test_cones_of_a_heavier_robot_are_the_same_rows_of_a_programme():
     assert float(rows[0]) == pytest.approx(float(rows[1]), rel=1e-12)
 
 
-def test_impacts_need_constraints_that_stand_still():
+def test_impacts_need_constraints_that_are_constant():
     model, t = random_tree(2, np.random.default_rng(0), kinds=["revolute"]), ca.SX.sym("t")
     mechanism = Mechanism(model, constraints=(JointMotion("m", "j0", ca.Function("p", [t], [ca.sin(t)])),))
     with pytest.raises(ProblemError, match="do not depend on time"):

@@ -127,7 +127,7 @@ def test_files_choose_the_form_and_name_what_it_has():
     assert system.units["a.crank"] == "rad/s^2"
 
 
-def test_what_the_form_lacks_is_said():
+def test_limits_of_the_form_are_reported():
     with pytest.raises(ProblemError, match="multiplier has no entry"):
         load_text(FILE.replace('"crank**2"', '"multiplier[\'pim[0]\']**2"'), ROOT / "problems")
     plain = (ROOT / "problems" / "four_bar.yaml").read_text(encoding="utf-8")

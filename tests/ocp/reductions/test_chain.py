@@ -214,7 +214,7 @@ def test_the_chain_runs_once_for_a_solve(scaled, name):
     assert scaled.inverted >= 1
 
 
-def test_what_bounds_rule_out_is_told_of_the_problem_that_was_given(scaled):
+def test_infeasible_bounds_are_reported_of_the_given_problem(scaled):
     short = known.problem(replace(known.block_move(1.0).phase, x_lower=(-1.0, -0.5), x_upper=(2.0, 0.5)))
     found = solve(short)
     assert found.status is Status.INFEASIBLE

@@ -278,7 +278,7 @@ def test_pieces_hold_their_branch_at_any_time():
 
 @pytest.mark.parametrize(("when", "place"), [("t < q", lambda q: q), ("exp(t) < q", np.log), ("q*t < 3 - t", lambda q: 3 / (q + 1)),
                                              ("t**3 + t < q", lambda q: brentq(lambda t: t**3 + t - q, 0, 9))])
-def test_places_and_their_slopes_by_parameters(when, place):
+def test_positions_and_their_gradients_by_parameters(when, place):
     problem = load_text(steered(1, 0, 3, 1, 1.0, 0.0, 1.2, 4.0, 2.0, when, place)[0]).problem
     free = free_parameters(problem)
     function = opened(problem.phase.system.rate)

@@ -9,6 +9,7 @@ from engine_paths import symmetric
 from manifold_differences import columns, hessian
 from plain_shooting import flat
 from shooting_problems import quadrotor
+from stage_rows import curvature
 
 from ocp.problem import INF, At, Boundary, Constraint, Problem, Sense
 from ocp.shooting.engine import augmented
@@ -90,7 +91,7 @@ def test_rows_are_those_of_the_problem():
 @pytest.mark.parametrize("k", [1, 2])
 @pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3))])
 @pytest.mark.sample(2)
-def test_slopes_and_stiffness_are_the_derivatives_of_the_terms(seed, k):
+def test_gradients_and_stiffness_are_the_derivatives_of_the_terms(seed, k):
     """Along the path and at its end: against differences on the manifold, where no quadratic piece switches; the adjoint too."""
     loaded = Loaded(np.random.default_rng(seed))
     n, width = loaded.space.ndx, loaded.horizon.width
@@ -125,8 +126,8 @@ def test_without_exactness_the_curvature_of_the_rows_is_left_out():
     augmented.stiffness(*arguments, False, coarse)
     augmented.stiffness(*arguments, True, exact)
     rows = loaded.rows(1)
-    H = np.asarray(rows.curvature(loaded.plan.t[1], loaded.path.x[1], loaded.path.u[1], [],
-                                  loaded.conset.gradient[1, :rows.count])).T
+    H = curvature(loaded.horizon.kind(1), loaded.plan.t[1], loaded.path.x[1], loaded.path.u[1], [],
+                  loaded.conset.gradient[1, :rows.count])
     np.testing.assert_allclose(exact - coarse, H, atol=1e-10)
     assert np.linalg.eigvalsh(symmetric(coarse[:, :16]))[0] > -1e-10  # convex: W is, for a cone too
     assert np.abs(H).max() > 0.1
@@ -150,8 +151,8 @@ def test_curvature_of_convex_rows_is_kept_without_exactness():
         assert np.sign(loaded.conset.gradient[k, ball]) == np.sign(lam)
         assert augmented.stiffness(*arguments, False, coarse)
         assert augmented.stiffness(*arguments, True, exact)
-        bend = np.asarray(rows.curvature(loaded.plan.t[k], loaded.path.x[k], loaded.path.u[k], [],
-                                         loaded.conset.gradient[k, :rows.count])).T
+        bend = curvature(loaded.horizon.kind(k), loaded.plan.t[k], loaded.path.x[k], loaded.path.u[k], [],
+                         loaded.conset.gradient[k, :rows.count])
         assert np.abs(bend).max() > 1
         np.testing.assert_allclose(exact - coarse, 0.0 if kept else bend, atol=1e-10 * np.abs(bend).max())
 

@@ -30,7 +30,7 @@ def pair(base, **options):
     given = ILQROptions(intervals=5, hessian="full", kernels="interpreted", **options)
     written = build(base, given)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(horizon, "single_graph", lambda stretch, options: None)
+        patch.setattr(horizon, "single_graph", lambda stretch, options, loops: None)
         plain = build(base, given)
     return written.kinds[written.which[1]], plain.kinds[plain.which[1]]
 

@@ -47,7 +47,7 @@ def test_nan_of_the_dynamics_at_a_guess_of_the_states(shooting):
     assert solution.ending.data["from"] == {"level": pytest.approx(-0.25)}
 
 
-def test_nan_of_the_cost_and_of_derivatives_are_told_apart():
+def test_nan_of_the_cost_and_of_derivatives_are_distinguished():
     solution = solve(scalar(lambda t, x, u: u, running=lambda t, x, u: ca.log(x - 2)), options(intervals=5))
     assert solution.status is Status.NOT_A_NUMBER
     assert solution.ending.kind is Kind.RUNNING_COST_NOT_FINITE

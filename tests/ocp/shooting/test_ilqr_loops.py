@@ -76,12 +76,12 @@ def references(problem, options, derivatives, store):
         stage = horizon.kind(k)
         arguments = (horizon.t[k], store.path.x[k], u[:stage.nu], [], horizon.h[k])
         size = stage.space.ndx + stage.nu
-        after, cost = stage.step(*arguments)
+        after, cost, *_ = stage.step(*arguments)
         if options.hessian == "full":
-            g, F = stage.first_order(*arguments)
+            g, F = stage.first_order(*arguments)[:2]
             H = stage.hessian(*arguments, store.policy.costate[k + 1, :stage.after.ndx])
         else:
-            g, F, H = stage.expand(*arguments)
+            g, F, H = stage.expand(*arguments)[:3]
         lower = np.asarray(H).T[:, :size]
         yield (np.asarray(after).ravel(), float(cost), np.asarray(g).ravel()[:size], np.asarray(F).T[:, :size],
                lower + np.tril(lower, -1).T)
@@ -95,7 +95,7 @@ def close(ours, theirs, what, tolerance):
 
 def check(problem, options, derivatives):
     program, store = on_path(problem, options, np.asarray(problem.phase.guess.u))
-    assert program.compiled.by_loops == 0
+    assert program.compiled.by_loops == (0,)
     phase = problem.phase
     n, m, nx = phase.system.space.ndx, phase.system.nu, phase.system.nx
     for k, (after, cost, *found) in enumerate(references(problem, options, derivatives, store)):

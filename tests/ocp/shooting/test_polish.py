@@ -346,7 +346,7 @@ def test_where_nothing_can_be_evaluated_the_point_stays():
         np.testing.assert_array_equal(a, b)
 
 
-def test_costates_are_the_slope_of_the_cost():
+def test_costates_are_the_gradient_of_the_cost():
     """Without constraints, costate 0 is the derivative of the rolled-out cost by the start."""
     made = discrete(quadrotor(), intervals=10)
     u = [np.array([5.0, 0.1, -0.2, 0.3])] * 10

@@ -73,7 +73,7 @@ def test_every_phase_begins_anew(horizon):
     np.testing.assert_array_equal(horizon.p[2:6, 3], horizon.h[1:5])
 
 
-def test_a_step_has_the_slope_of_its_parabola(horizon):
+def test_a_step_has_the_derivative_of_its_parabola(horizon):
     """(1 + 2 w)/(1 + w) y_{n+1} + w^2/(1 + w) y_{n-1} = h y' in the chart of the present state, y' by a difference along the flow;
     constants and the present state are handed on, and running costs count as often as they should."""
     x, u = point()
@@ -366,7 +366,7 @@ def test_newton_that_fails_in_a_step_that_looks_back_is_named(method):
 
 
 @pytest.mark.slow
-def test_loops_over_the_robot_are_said_to_know_no_such_steps():
+def test_unsupported_steps_of_loops_over_the_robot_are_reported():
     options = ILQROptions(intervals=3, integrator="bdf2", hessian="gauss_newton", execution="loops", max_iterations=1)
     found = ilqr.solve(robot("spherical"), options)
     assert Finding(Kind.CODE_GENERATED, data={"integrator": "bdf2"}) in found.findings

@@ -215,7 +215,7 @@ def test_limits_are_named_on_both_sides():
     assert answer["aim"].cost == pytest.approx(np.sqrt(8.0))
 
 
-def test_every_road_to_the_active_set_gives_the_same(engine, monkeypatch):
+def test_all_engines_find_the_same_active_set(engine, monkeypatch):
     """Held rows, engine, descent: with the first one, then the first two, made to fail."""
     levels = [random_stack(seed, unknowns=(6, 14), levels=(3, 6), limits=8) for seed in range(200, 225)]
     plain = [solve_hqp(stack, HQPOptions(engine=engine)) for stack in levels]
@@ -293,7 +293,7 @@ def test_osqp_searches_for_long_only_where_descent_fails(monkeypatch):
         monkeypatch.undo()
 
 
-def test_programmes_keep_their_answer_in_the_size_of_a_workspace():
+def test_programs_keep_their_answer_in_the_size_of_a_workspace():
     """OSQP to the optimum that the exact solver finds, in sizes on both sides of those that workspaces have, and as if the
     workspace were new."""
     kept, longest = Osqp(), 0
@@ -346,7 +346,7 @@ def test_a_solver_that_persists_gives_what_a_new_one_gives():
     assert again.x.tobytes() == fresh[3].x.tobytes()
 
 
-def test_rows_of_very_different_sizes():
+def test_equations_of_very_different_scales():
     """Newtons beside accelerations: rows of a level scaled by up to a million, weights that undo it."""
     for seed in range(20):
         levels, rng = random_stack(seed, unknowns=(6, 12), limits=5), np.random.default_rng(seed)

@@ -32,7 +32,7 @@ def enumerated(P, q, A, l, u):
     return best
 
 
-def test_small_programmes_against_every_active_set():
+def test_small_programs_against_every_active_set():
     rng = np.random.default_rng(1)
     for _ in range(40):
         n, m = int(rng.integers(1, 5)), int(rng.integers(1, 6))
@@ -49,7 +49,7 @@ def test_small_programmes_against_every_active_set():
         np.testing.assert_allclose(answer.x, x, atol=1e-10)
 
 
-def test_random_programmes_of_every_kind_are_exact():
+def test_random_programs_of_every_kind_are_exact():
     """Singular P, dependent and equal rows, one-sided rows, badly scaled costs; residuals recomputed by the definition here."""
     rng = np.random.default_rng(2)
     solved = 0
@@ -93,7 +93,7 @@ def test_known_answers():
     np.testing.assert_allclose(flat.x, [2.0, 0.0], atol=1e-14)
 
 
-def test_infeasible_and_unbounded_are_said_with_a_certificate():
+def test_infeasible_and_unbounded_are_reported_with_a_certificate():
     A = np.array([[1.0, 1.0], [1.0, 1.0]])
     l, u = np.array([2.0, -np.inf]), np.array([np.inf, 1.0])
     none = solve_qp(QP(np.eye(2), [0.0, 0.0], A, l, u))
@@ -153,7 +153,7 @@ def test_without_the_exact_step_osqp_alone_reaches_its_accuracy():
     assert few.status is QPStatus.INACCURATE
 
 
-def test_large_sparse_programme():
+def test_large_sparse_program():
     """1500 unknowns: the exact step takes its sparse road; a chain with end conditions is a cubic spline in closed form."""
     n = 1500
     D = sp.diags([1.0, -2.0, 1.0], [0, 1, 2], shape=(n - 2, n))
@@ -196,7 +196,7 @@ def test_residuals_see_each_kind_of_error():
     assert residuals(qp, [1.5], [1.0]).complementarity == pytest.approx(0.5)
 
 
-def test_rows_of_very_different_sizes_hide_no_violation():
+def test_equations_of_very_different_scales_hide_no_violation():
     """A row with numbers of a million does not excuse another that is off by a thousandth."""
     qp = QP(np.eye(2), [0.0, 0.0], np.diag([1e6, 1.0]), [1e6, 1.0], [np.inf, np.inf])
     assert residuals(qp, [1.0, 1.0], [-1e-6, -1.0]).worst < 1e-15
@@ -221,7 +221,7 @@ def scaled(seed):
     return QP(P * np.outer(d, d), q * d, A * np.outer(e, d), l * e, u * e), x / d
 
 
-def test_programmes_of_very_different_sizes():
+def test_programs_of_very_different_scales():
     """The interior-point method finds the active set of badly scaled, degenerate programmes; the answer has the known cost."""
     for seed in range(12):
         qp, x = scaled(seed)

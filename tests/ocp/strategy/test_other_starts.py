@@ -142,7 +142,7 @@ def test_random_guesses_begin_near_the_guess_and_move_the_end_that_is_free():
     assert "random guess multistart" in sentence(asked)
 
 
-def test_the_longer_range_is_found_and_several_starts_are_told():
+def test_the_longer_range_is_found_and_several_starts_are_reported():
     found = solve(load_text(RANGE).problem, "collocation", {"refine": "none", "intervals": 20})
     assert found.objective == pytest.approx(-1.7123, abs=1e-4)
     assert [one.data["starts"] for one in found.findings if one.kind is Kind.STARTS_DISAGREE][0] >= 2

@@ -236,6 +236,13 @@ def test_hp_cuts_kinks_raises_degrees_elsewhere_and_joins_what_is_too_fine():
     assert sum(0.25 < e < 0.5 for e in broken.edges) >= 1
 
 
+def test_pieces_keep_the_degree_of_a_motion_that_is_smooth_where_a_constraint_is_broken():
+    plan = Plan((0.0, 0.5, 1.0), (7, 7))
+    after = next_plan(plan, errors([0, 0], [2, 0.1], path=[1e-3, 1e-3]), Rules(POLICIES["certificate"], 1e-6, 3, 10))
+    assert {d for a, d in zip(after.edges, after.degrees, strict=False) if a < 0.5} == {7}
+    assert {d for a, d in zip(after.edges, after.degrees, strict=False) if a >= 0.5} == {4}
+
+
 def test_edges_where_controls_jump_stay():
     marked = replace(PLAN, jumps=frozenset({1}))
     after = next_plan(marked, errors([1e-14] * 4, [3] * 4), Rules(POLICIES["hp"], 1e-6, 3, 10))
@@ -276,7 +283,7 @@ def test_edges_with_an_exclamation_mark_have_no_node_beside_them():
     ("", "at least one interval"), ("0:3", "at least one interval"), ("0:3 0.5 1", "'0.5' should be an edge and a degree"),
     ("0:3 1:3", "'1:3' should be an edge alone"), ("0.1:3 1", "from 0 to 1"), ("0:3 0.9", "from 0 to 1"),
     ("0:3 0.5:3 0.5:3 1", "edges must increase"), ("0:x 1", "'x' is not a positive integer"), ("0:3 a:3 1", "'a' is not a number"),
-    ("0:1 1", "degrees from 2"), ("0!:3 1", "inner edges only"), ("0:3*0 1", "'0' is no whole number"),
+    ("0:1 1", "degrees from 2"), ("0!:3 1", "inner edges only"), ("0:3*0 1", "'0' is not a positive integer"),
     ("0:3 1; 0:3 1", "2 phases"),
 ])
 def test_malformed_meshes(text, said):
@@ -325,7 +332,7 @@ def test_bead_on_a_stop_comes_to_its_closed_form():
     assert found.extra["refinement"][0, 5] < 4 - 1e-3  # where it began: the trap
 
 
-def test_kinks_of_controls_that_the_objective_no_longer_feels_are_told():
+def test_kinks_of_controls_that_the_objective_no_longer_feels_are_reported():
     found = by_collocation(bead(), CollocationOptions(scheme="radau", intervals=5, refine="hp", tolerance_mesh=1e-8))
     rows = dict(zip(found.extra["refinement_columns"], found.extra["refinement"].T, strict=True))
     told = any(one.kind is Kind.MESH_TOLERANCE_MISSED for one in found.findings)
@@ -334,7 +341,7 @@ def test_kinks_of_controls_that_the_objective_no_longer_feels_are_told():
     assert abs(rows["objective"][-1] - rows["objective"][-2]) < 1e-7
 
 
-def test_passes_that_do_not_suffice_are_told():
+def test_passes_that_do_not_suffice_are_reported():
     found = by_collocation(known.brachistochrone(), CollocationOptions(intervals=3, refine="h", tolerance_mesh=1e-12, max_passes=2))
     assert found.status is Status.MESH_TOLERANCE
     assert found.ending.kind is Kind.PASSES_USED_UP

@@ -153,7 +153,7 @@ def test_distances_from_a_hull_are_those_of_its_facets():
     assert outside(np.array([[0.0, 0.0], [1.0, 0.0]]), np.array([2.0, 1.0])) == pytest.approx(np.sqrt(2), abs=1e-6)
 
 
-def test_speeds_beyond_the_limits_of_joints_are_told():
+def test_speeds_beyond_the_limits_of_joints_are_reported():
     loaded = load_wbc(FOLDER / "arm_wipes_wall.yaml")
     model, x = loaded.mechanism.model, np.tile(loaded.setup.start, (3, 1))
     fastest, upper = model.limit("velocity"), model.limit("upper")
@@ -167,7 +167,7 @@ def test_speeds_beyond_the_limits_of_joints_are_told():
     assert len(found) == 2
 
 
-def test_feet_that_slide_are_told_with_their_way():
+def test_sliding_feet_are_reported_with_their_distance():
     """Ice that the controller knows nothing of: what pushes the trunk pushes the feet along."""
     loaded = quadruped("schedule:\n  - {time: 0.0, over: 0.3, push: {frame: trunk, force: [0, 30, 0]}}\n"
                        "plant: {friction: {lf: 0.01, rf: 0.01, lh: 0.01, rh: 0.01}}\nwbc: {rate: 250, duration: 0.4}\n")

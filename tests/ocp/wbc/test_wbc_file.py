@@ -49,7 +49,7 @@ TEXT = (FOLDER / "quadruped_push.yaml").read_text(encoding="utf-8")
     ("wbc: {rate: 500", "wbc: {rates: 3, rate: 500", r"wbc\.rates: unknown key.*'rate'"),
 ])
 @pytest.mark.sample(4)
-def test_what_is_wrong_is_told_with_its_place(old, new, words):
+def test_errors_are_reported_with_their_location(old, new, words):
     assert old in TEXT
     with pytest.raises(ProblemError, match=words) as caught:
         load_wbc_text(TEXT.replace(old, new, 1), FOLDER, "mine.yaml")
@@ -184,7 +184,7 @@ wbc: {rate: 500, duration: 0.004}
 """
 
 
-def test_painleves_paradox_is_told_in_words(tmp_path, capsys):
+def test_painleves_paradox_is_reported_in_words(tmp_path, capsys):
     """Dragged on its tip at 63 degrees, with friction above 4/3: with its contact and its time, on screen and in the folder."""
     place, out = tmp_path / "rod.yaml", tmp_path / "run"
     place.write_text(ROD, encoding="utf-8")

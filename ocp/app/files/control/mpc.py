@@ -29,6 +29,7 @@ from ocp.errors import ProblemError
 from ocp.estimation.model import EstimatedParameter, EstimateSpec, EstimationModel, Sensor
 from ocp.methods import NOTHING_TO_SAY
 from ocp.mpc.options import MPCOptions, Tracked, horizon_problem
+from ocp.mpc.pushes import spread_pushes
 from ocp.mpc.trials import RandomTrials
 from ocp.plants import Disturbances, Kick, PlantSpec, Push
 from ocp.plants.integrated import INTEGRATED
@@ -96,7 +97,7 @@ def read_mpc(reader: Reader, file: Any, problem: Problem | None, reload: Reload)
         reader.findings.add(("phase", "start"), "a closed loop (section 'mpc') begins at a whole state; prescribe every part of it")
     if problem.phase.free_parameters:
         reader.findings.add(("parameters",), "a closed loop (section 'mpc') has no parameters to choose; give their values")
-    disturbances = _disturbances(section.part("disturbances"), system)
+    disturbances = _disturbances(section.part("disturbances"), system, options.duration)
     trials = read_trials(section.part("trials"), system.space, system.model)
     plant = _plant_system(section.part("plant"), problem, original, reload)
     reader.findings.settle()
@@ -163,13 +164,25 @@ def _tracked(section: Section, nu: int) -> Tracked:
 
 
 # ---- disturbances -------------------------------------------------------------------------------------------------------
-def _disturbances(section: Section, system: System) -> Disturbances:
+def _disturbances(section: Section, system: System, duration: float) -> Disturbances:
+    """duration: of the run [s]."""
     return Disturbances(
         seed=section.spec.seed, process=_noise(section, system, "process_noise"),
         measurement=_noise(section, system, "measurement_noise"),
         kicks=tuple(Kick(kick.value("time"), by_state(kick, system.space, system.model, "state"))
                     for kick in section.parts("kicks")),
-        pushes=tuple(_push(push, system) for push in section.parts("pushes")))
+        pushes=(*(_push(push, system) for push in section.parts("pushes")), *_random_pushes(section, system, duration)))
+
+
+def _random_pushes(section: Section, system: System, duration: float) -> tuple[Push, ...]:
+    if section.spec.random_pushes is None:
+        return ()
+    part = section.part("random_pushes")
+    if system.model is None:
+        part.refuse("only a robot has frames; give 'kicks' instead")
+        return ()
+    part.frame(system.model, "frame")
+    return spread_pushes(part.spec.count, part.spec.frame, part.value("force"), part.value("duration"), duration, section.spec.seed)
 
 
 def _estimate(section: Section, problem: Problem, options: MPCOptions) -> EstimateSpec:

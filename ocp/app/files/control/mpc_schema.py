@@ -50,6 +50,15 @@ class Push(Part):
             raise refuse("has no effect; give 'rate', 'controls' or 'force'")
 
 
+class RandomPushes(Part):
+    """Pushes in random directions spread over the run; the report says from which the plant recovered before the next."""
+
+    count: Annotated[StrictInt, Field(ge=1)] = Key("how many, one in each equal part of the run")
+    frame: str = Key("frame of the robot that is pushed")
+    force: Number = Key("its size [N]", above=0)
+    duration: Number = Key("how long each lasts [s]", 0.1, above=0)
+
+
 class Disturbances(Part):
     """Disturbances of the plant and of its measurement."""
 
@@ -58,6 +67,7 @@ class Disturbances(Part):
     measurement_noise: Noise = Key("on every measurement", 0.0, least=0)
     kicks: tuple[Kick, ...] = Key("jumps of the state", ())
     pushes: tuple[Push, ...] = Key("forces and rates over a period of time", ())
+    random_pushes: RandomPushes | None = Key("pushes in random directions, drawn by the seed", None)
 
 
 class Trials(RandomStart):

@@ -77,13 +77,15 @@ def _expansion(section: lp.Section, robot: Mechanism, file: RobotGait) -> _Expan
     course = Course(section.value("advance") or (0.0, 0.0), lift, landings, {foot: tuple(own) for foot, own in levels.items()})
     section.findings.settle()
     others = [c for c in robot.constraints if not isinstance(c, Contact)]
-    return _Expansion(model, file.system, section, feet, stretches, course,
-                      postures(within(names), feet, schedule, stretches, course, q0, others))
+    path, speeds = postures(within(names), feet, schedule, stretches, course, q0, others)
+    within_bounds = [np.clip(v, *names.bounds[model.nq:].T) for v in speeds]
+    return _Expansion(model, file.system, section, feet, stretches, course, path, within_bounds)
 
 
 @dataclass(frozen=True)
 class _Expansion:
-    """Parts of the phases. feet: contacts by name; path: configurations [nq] where the stretches begin and the last ends."""
+    """Parts of the phases. feet: contacts by name; path, speeds: configurations [nq] and velocities [nv] where the stretches begin
+    and the last ends."""
 
     model: Model
     system: RobotSystem
@@ -92,6 +94,7 @@ class _Expansion:
     stretches: tuple[Stretch, ...]
     course: Course
     path: list[np.ndarray]
+    speeds: list[np.ndarray]
 
     def tree(self, whole: Tree) -> tuple[Tree, Copies]:
         """The file's tree with phases, and where their parts stand in the file."""
@@ -172,7 +175,8 @@ class _Expansion:
     def _guess(self, i: int, one: Stretch) -> Tree:
         if not one.standing and 0 < i < len(self.stretches) - 1:
             return {}  # it falls on the way
-        ends = [robot_state.configuration_by_name(self.model, np.round(q, DIGITS)) for q in self.path[i:i + 2]]
+        ends = [robot_state.state_by_name(self.model, np.round(q, DIGITS) + 0.0, np.round(v, DIGITS) + 0.0)
+                for q, v in zip(self.path[i:i + 2], self.speeds[i:i + 2], strict=True)]
         return {"guess": {"states": ends if ends[0] != ends[1] else ends[:1]}}
 
     # ---- contacts -------------------------------------------------------------------------------------------------------

@@ -131,6 +131,18 @@ def configuration_by_name(model: Model, q: np.ndarray) -> dict[str, Any]:
     return {**found, "joints": joints}
 
 
+def state_by_name(model: Model, q: np.ndarray, v: np.ndarray) -> dict[str, Any]:
+    """The same with velocities [nv], where there are any."""
+    base, found, velocities = floating_base(model), configuration_by_name(model, q), dict[str, Any]()
+    for i, body in enumerate(model.bodies):
+        own = v[model.v_slice(i)].tolist()
+        if body.joint.mimic is None and i == base:
+            found["base"] |= {"linear_velocity": own[:3], "angular_velocity": own[3:]}
+        elif body.joint.mimic is None and own:
+            velocities[body.joint.name] = own[0] if len(own) == 1 else own
+    return {**found, "velocities": velocities} if v.any() else configuration_by_name(model, q)
+
+
 def aliases(model: Model, names: Iterable[str], prefix: str = "") -> dict[str, str]:
     """``base.px`` and the name that it stands for, of those of these names that are the floating base's; all with the prefix."""
     base = floating_base(model)
