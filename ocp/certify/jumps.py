@@ -57,8 +57,8 @@ def unseen(solution: Solution, motions: Sequence[Motion]) -> Jump:
 
 
 def at_ends(motion: Motion) -> Iterator[float]:
-    """The ends [s] of a phase at which rates or costs differ from nearby values, because the state lies on a surface: the difference
-    does not shrink with the distance from the end."""
+    """The ends [s] of a phase at which rates or costs differ from nearby values, because the state lies on a surface: the
+    difference does not shrink with the distance from the end."""
     for end, inside in zip(motion.span, (1, -1), strict=True):
         t = np.array([end])
         u, aside = motion.control(t), inside * VERDICTS.jump_distance * motion.duration

@@ -199,8 +199,8 @@ def waiting(hamiltonian: Hamiltonian) -> tuple[float, float]:
     """(gain, time [s]) of resting at an end of a phase and moving faster instead, per second of rest, times the duration.
 
     In an autonomous phase of given duration, ``dJ/dT = H``: a rest at the cost L(x, u) of holding the state x at an end gains
-    ``H - L`` per second. Where L is continuous the minimum principle has it already, and errors of the mesh would count twice; where
-    the state leaves a state at which rates or running costs jump, such as rest, only this comparison sees it.
+    ``H - L`` per second. Where L is continuous the minimum principle has it already, and errors of the mesh would count twice;
+    where the state leaves a state at which rates or running costs jump, such as rest, only this comparison sees it.
     """
     motion = hamiltonian.motion
     if motion.phase.duration.free or not _autonomous(motion) or not len(hamiltonian.t):
