@@ -45,6 +45,12 @@ def check_counts(options: object, least: Mapping[str, int], where: str) -> None:
             raise ProblemError(f"{name} must be a whole number >= {lowest}, got {value!r}", where=where)
 
 
+def positive(value: float | None, where: str) -> None:
+    """Raise ProblemError for a number that is not positive and finite; None is allowed."""
+    if value is not None and not 0 < value < math.inf:
+        raise ProblemError(f"must be positive, got {value:g}", where=where)
+
+
 def check_positive(options: object, names: Sequence[str], where: str) -> None:
     """Raise ProblemError for an option of this name that is not positive and finite."""
     for name in names:

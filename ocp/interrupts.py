@@ -71,19 +71,27 @@ class Stopped(KeyboardInterrupt):
 
 
 class Budget:
-    """end: when the time is up, by ``clock``; asked: whether Ctrl-C ended it; stage: the last that asked, which ``say`` hears
-    as it begins; left_out: what was not done because of it, in order."""
+    """end: when the time is up, by ``clock``, of the work around it, too; asked: whether Ctrl-C ended it; stage: the last that
+    asked, which ``say`` hears as it begins; left_out: what was not done because of it, in order. Any thread may end it."""
 
     def __init__(self, end: float, clock: Clock, outer: Budget | None):
-        self.end, self.clock, self.outer = end, clock, outer
-        self.asked: bool = outer is not None and outer.asked
+        self._end, self.clock, self.outer = end, clock, outer
+        self._asked = False
         self.stage: Activity | None = None
         self.say: Callable[[str], object] = lambda words: None
         self.left_out: list[tuple[Activity, str]] = []
 
+    @property
+    def end(self) -> float:
+        return self._end if self.outer is None else min(self._end, self.outer.end)
+
+    @property
+    def asked(self) -> bool:
+        return self._asked or self.outer is not None and self.outer.asked
+
     def stop(self) -> None:
         """Ctrl-C: the time is up now, of the work around it, too."""
-        self.asked, self.end = True, min(self.end, self.clock())
+        self._asked, self._end = True, min(self._end, self.clock())
         if self.outer is not None:
             self.outer.stop()
 
@@ -99,7 +107,7 @@ def limited(seconds: float | None = None, clock: Clock | None = None) -> Iterato
     outer = _BUDGET.get()
     own = clock or (time.perf_counter if outer is None else outer.clock)
     end = float("inf") if seconds is None else own() + seconds
-    budget = Budget(end if outer is None else min(end, outer.end), own, outer)
+    budget = Budget(end, own, outer)
     token, extra = _BUDGET.set(budget), _EXTRA.set(0.0)
     try:
         yield budget

@@ -11,43 +11,17 @@ from __future__ import annotations
 import casadi as ca
 
 from dynamics import algorithms as alg
-from dynamics import functions
 from dynamics.algorithms.forward_dynamics import solve_mass
-from dynamics.derivatives.inverse_first import inverse_dynamics_partials
-from dynamics.derivatives.numeric import difference_jacobian
+from dynamics.derivatives.candidates import candidate
 from dynamics.errors import ModelError, near
-from dynamics.lie.expression import Expr
 from dynamics.model.model import Model
 
 SOURCES = ("ad", "analytic", "fd")
 
 
-def _check(source: str) -> None:
-    if source not in SOURCES:
-        raise ModelError(f"no derivative source {source!r}{near(source, SOURCES)}")
-
-
-def _symbols(model: Model, last: str) -> list[ca.SX]:
-    return [ca.SX.sym("q", model.nq), ca.SX.sym("v", model.nv), ca.SX.sym(last, model.nv)]
-
-
 def inverse_dynamics_derivatives(model: Model, source: str = "ad") -> ca.Function:
     """(q, v, a) -> dtau_dq, dtau_dv, M, each [nv, nv]. Raises ModelError for an unknown source."""
-    _check(source)
-    outputs = ["dtau_dq", "dtau_dv", "M"]
-    if source == "fd":
-        return _differences(model, "inverse_dynamics", "a", "inverse_dynamics_derivatives", outputs)
-    q, v, a = _symbols(model, "a")
-    results = _inverse_terms(model, source, q, v, a)
-    return ca.Function("inverse_dynamics_derivatives", [q, v, a], [ca.densify(r) for r in results], ["q", "v", "a"], outputs)
-
-
-def _inverse_terms(model: Model, source: str, q: Expr, v: Expr, a: Expr) -> list[Expr]:
-    """dtau/dq, dtau/dv and M."""
-    if source == "analytic":
-        return ca.cse([ca.SX(x) for x in inverse_dynamics_partials(model, q, v, a)[1:]])
-    tau = alg.inverse_dynamics(model, q, v, a)
-    return [ca.jacobian(tau, q) @ alg.rate_matrix(model, q), ca.jacobian(tau, v), alg.mass_matrix(model, q)]
+    return _by_ad(model) if _known(source) == "ad" else _of_catalogue(model, "inverse_first", source)
 
 
 def forward_dynamics_derivatives(model: Model, source: str = "ad") -> ca.Function:
@@ -57,26 +31,32 @@ def forward_dynamics_derivatives(model: Model, source: str = "ad") -> ca.Functio
     da/dx = -M^-1 dID/dx at a = FD(q, v, tau) (Carpentier and Mansard 2018, Analytical Derivatives of Rigid Body
     Dynamics Algorithms, Eq. 25), which is far shorter than differentiating the articulated-body algorithm.
     """
-    _check(source)
-    outputs = ["da_dq", "da_dv", "da_dtau"]
-    if source == "fd":
-        return _differences(model, "forward_dynamics", "tau", "forward_dynamics_derivatives", outputs)
-    q, v, tau = _symbols(model, "tau")
-    a = ca.SX.sym("a", model.nv)
-    id_terms = ca.Function("id_terms", [q, v, a], _inverse_terms(model, source, q, v, a))
-    dtau_dq, dtau_dv, M = id_terms(q, v, alg.forward_dynamics(model, q, v, tau))
-    n = model.nv
+    if _known(source) != "ad":
+        return _of_catalogue(model, "forward_first", source)
+    n, inverse = model.nv, _by_ad(model)
+    q, v, tau = ca.SX.sym("q", model.nq), ca.SX.sym("v", n), ca.SX.sym("tau", n)
+    dtau_dq, dtau_dv, M = inverse(q, v, alg.forward_dynamics(model, q, v, tau))
     solved = solve_mass(M, ca.horzcat(-dtau_dq, -dtau_dv, ca.SX.eye(n)))
     results = [ca.densify(solved[:, i * n:(i + 1) * n]) for i in range(3)]
-    return ca.Function("forward_dynamics_derivatives", [q, v, tau], results, ["q", "v", "tau"], outputs)
+    return ca.Function("forward_dynamics_derivatives", [q, v, tau], results, ["q", "v", "tau"], ["da_dq", "da_dv", "da_dtau"])
 
 
-def _differences(model: Model, name: str, last: str, title: str, outputs: list[str]) -> ca.Function:
-    """Central differences as an MX graph of calls, so that even this source becomes a kernel."""
-    f, move = functions.make(model, name), functions.make(model, "integrate")
-    q, v, w = ca.MX.sym("q", model.nq), ca.MX.sym("v", model.nv), ca.MX.sym(last, model.nv)
+def _known(source: str) -> str:
+    if source not in SOURCES:
+        raise ModelError(f"no derivative source {source!r}{near(source, SOURCES)}")
+    return source
 
-    d = ca.MX.sym("d", model.nv)
-    moved = ca.Function("moved", [d, q, v, w], [f(move(q, d), v, w)], {"never_inline": True})
-    results = [difference_jacobian(moved)(ca.DM.zeros(model.nv), q, v, w), *(difference_jacobian(f, i)(q, v, w) for i in (1, 2))]
-    return ca.Function(title, [q, v, w], results, ["q", "v", last], outputs)
+
+def _of_catalogue(model: Model, quantity: str, source: str) -> ca.Function:
+    function = candidate(model, quantity, source).build(dense=True)
+    assert function is not None
+    return function
+
+
+def _by_ad(model: Model) -> ca.Function:
+    """Of inverse dynamics."""
+    q, v, a = ca.SX.sym("q", model.nq), ca.SX.sym("v", model.nv), ca.SX.sym("a", model.nv)
+    tau = alg.inverse_dynamics(model, q, v, a)
+    results = [ca.jacobian(tau, q) @ alg.rate_matrix(model, q), ca.jacobian(tau, v), alg.mass_matrix(model, q)]
+    return ca.Function("inverse_dynamics_derivatives", [q, v, a], [ca.densify(x) for x in results], ["q", "v", "a"],
+                       ["dtau_dq", "dtau_dv", "M"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 #: read by the libraries when they are loaded
 VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
@@ -25,9 +26,14 @@ def inherited() -> Iterator[None]:
                 os.environ[name] = value
 
 
+def limits() -> Any:
+    """One thread for the libraries that are loaded, until ``restore_original_limits()`` of what is returned."""
+    from threadpoolctl import threadpool_limits
+
+    return threadpool_limits(1)
+
+
 def pinned() -> None:
     """From now on this process has one thread for each library, loaded or not."""
     os.environ.update(dict.fromkeys(VARIABLES, "1"))
-    from threadpoolctl import threadpool_limits
-
-    threadpool_limits(1)
+    limits()

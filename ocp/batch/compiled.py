@@ -10,8 +10,10 @@ the problem, its numbers and the point that it starts from, and on nothing that 
 from __future__ import annotations
 
 import dataclasses
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
@@ -38,6 +40,8 @@ Point = Mapping[str, np.ndarray]
 WARM_BARRIER, RETRY_BARRIER = 1e-7, 1e-2
 #: how solves end after which nothing else is tried
 ENDED = (*SOLVED, Status.INTERRUPTED, Status.TIME_LIMIT)
+#: what only one thread of a process may do at a time: building, and solvers that keep a state of the process, as IPOPT's MUMPS
+ALONE = threading.RLock()
 #: of direct methods; others go on from a path
 BY_PROGRAM = ("collocation", "multiple_shooting")
 
@@ -108,7 +112,7 @@ class Compiled:
         begin = time.perf_counter()
         reduced = self._reduce(problem)
         point = None if guess else start or self.base.point
-        with limited(time_limit):
+        with limited(time_limit) if certified or time_limit is not None else nullcontext():
             found = self.program.solve(reduced, point, progress)
             if point is not None and found.status not in ENDED:
                 again = self.program.solve(reduced, None, progress)
@@ -243,7 +247,8 @@ class DirectProgram:
     @cached_property
     def second(self) -> Solver | None:
         """The fallback if the first solver fails."""
-        return None if self._second is None else self._prepared(self._second)
+        with ALONE:
+            return None if self._second is None else self._prepared(self._second)
 
     def solve(self, problem: Problem, start: Point | None, progress: Progress | None) -> Case:
         """Solve one case from a start point, or cold."""
@@ -252,9 +257,9 @@ class DirectProgram:
         nlp = nlp if start is not None else nlp.limited(x0=self._first_point(given, nlp))
         warm = None if start is None else Warm(start["x"], start["lam_x"], start["lam_g"], WARM_BARRIER, RETRY_BARRIER)
         nlp, tell = self.margins(nlp), translated(progress, lambda point: self._moved(given).parts(point.x))
-        result = self.solver.moved(nlp).solve(warm, None, tell)
-        if result.status not in ENDED and self.second is not None:
-            other = self.second.moved(nlp).solve(warm, None, tell)
+        result = _ran(self.solver.moved(nlp), warm, tell)
+        if result.status not in ENDED and (second := self.second) is not None:
+            other = _ran(second.moved(nlp), warm, tell)
             result = other if other.status in ENDED else result
         point = {"x": result.x, "lam_x": result.lam_x, "lam_g": result.lam_g} if result.status in SOLVED else None
         return Case(result.status, result.f, point, lambda: self._solution(problem, given, result))
@@ -276,6 +281,11 @@ class DirectProgram:
         chosen = {name: value for name, value in program.parameters(result.x).items() if name not in self.varied.parameters}
         found = as_solution(program, problem, self.name, self.options, result, chosen)
         return replace(found, findings=(*program.findings, *result.findings, *found.findings))
+
+
+def _ran(solver: Solver, warm: Warm | None, progress: Progress | None) -> NLPResult:
+    with nullcontext() if solver.options.solver == "interior_point" else ALONE:
+        return solver.solve(warm, None, progress)
 
 
 def _limits(nlp: NLP) -> dict[str, np.ndarray]:

@@ -3,8 +3,9 @@
 A sample tells what happens at an instant, an enclosure what may happen between two (``ocp.certify.intervals``). Every operation in
 the graph of a function is enclosed over intervals of time: where one may move by more than a part of its own range, the interval
 is halved, until none does. What is smooth over the phase is resolved by the first intervals; a pulse, a step, a pole or the edge
-of a domain is cornered however narrow it is, and whatever operations make it. Operations that are fast everywhere (or whose
-bounds are too wide to tell) are no events: samples stand for them.
+of a domain is cornered however narrow it is, and whatever operations make it. Polynomials of low degree turn no faster than
+their degree allows (Markov's inequality): samples stand for them, so that bounds stay tight through long sums and products. So
+they do for operations that are fast everywhere, which are no events.
 """
 
 from __future__ import annotations
@@ -22,18 +23,22 @@ from ocp.thresholds import ROUNDING, SEARCH
 
 Array = np.ndarray
 
-#: time within an interval, as a part of it, at which states are sampled
+#: times within an interval, as parts of it, of samples
 SHARES = np.linspace(0.0, 1.0, 5)
+#: by which operations multiply the degree of a polynomial
+DEGREES = {ca.OP_ADD: 1, ca.OP_SUB: 1, ca.OP_NEG: 1, ca.OP_TWICE: 1, ca.OP_SQ: 2}
 
 
 @dataclass(frozen=True)
 class Node:
-    """An operation: its code, the nodes that are its operands, and a constant, or the argument and component of an input."""
+    """An operation: its code, the nodes that are its operands, a constant, or the argument and component of an input; degree: as a
+    polynomial of inputs and of what other operations give, 0 of these."""
 
     code: int
     operands: tuple[int, ...] = ()
     constant: float = 0.0
-    place: tuple[int, int] = (0, 0)
+    entry: tuple[int, int] = (0, 0)
+    degree: int = 0
 
 
 class Graph:
@@ -41,7 +46,7 @@ class Graph:
     by_samples: those for which samples stand."""
 
     def __init__(self, nodes: Sequence[Node]):
-        self.nodes, self.by_samples = nodes, set[int]()
+        self.nodes, self.by_samples = nodes, {k for k, node in enumerate(nodes) if node.degree > 0}
         self.ranges, self.noise = [(np.inf, -np.inf)] * len(nodes), [0.0] * len(nodes)
 
     def seen(self, number: int, samples: Array) -> None:
@@ -90,11 +95,14 @@ def graph(function: ca.Function) -> tuple[Node, ...]:
         if code == ca.OP_OUTPUT:
             continue
         if code == ca.OP_INPUT:
-            node = Node(code, place=(given[0], given[1]))
+            node = Node(code, entry=(given[0], given[1]))
         elif code == ca.OP_CONST:
             node = Node(code, constant=function.instruction_constant(k))
         else:
-            node = Node(code, tuple(work[i] for i in given if i in work))
+            operands = tuple(work[i] for i in given if i in work)
+            degrees = [nodes[operand].degree or nodes[operand].code != ca.OP_CONST for operand in operands]
+            degree = sum(degrees) if code == ca.OP_MUL else DEGREES.get(code, 0) * max(degrees, default=0)
+            node = Node(code, operands, degree=int(degree) if degree <= SEARCH.max_degree else 0)
         for i in into:
             work[i] = len(nodes)
             nodes.append(node)
@@ -102,14 +110,14 @@ def graph(function: ca.Function) -> tuple[Node, ...]:
 
 
 @np.errstate(all="ignore")
-def sharp_times(function: ca.Function, along: Callable[[Array], tuple[Array, Array]], p: Array, edges: Array) -> Array:
-    """Times about which a function of (t, x, u, p) turns sharply; ``along(t)`` gives states and controls, which are smooth between
+def sharp_times(function: ca.Function, motion: Callable[[Array], tuple[Array, Array]], p: Array, edges: Array) -> Array:
+    """Times about which a function of (t, x, u, p) turns sharply; ``motion(t)`` gives states and controls, which are smooth between
     the edges [k + 1] of the first intervals."""
     own = Graph(graph(function))
     low, high, found = edges[:-1], edges[1:], [np.zeros(0)]
     width, needed, round = ROUNDING.rounding * (edges[-1] - edges[0]), list(range(len(own.nodes))), 0
     while len(low):
-        marked, sharp, moves = _wide(own, needed, along, p, low, high, round == 0)
+        marked, sharp, moves = _wide(own, needed, motion, p, low, high, round == 0)
         if round > SEARCH.halvings:
             pairs = ~sharp.reshape(-1, 2).any(axis=1) & moves.reshape(-1, 2).any(axis=1)  # and not by bounds alone
             found += [low[::2][pairs], high[::2][pairs], high[1::2][pairs]]
@@ -124,11 +132,11 @@ def sharp_times(function: ca.Function, along: Callable[[Array], tuple[Array, Arr
 
 
 def _wide(
-    own: Graph, needed: list[int], along: Callable[[Array], tuple[Array, Array]], p: Array, low: Array, high: Array, first: bool
+    own: Graph, needed: list[int], motion: Callable[[Array], tuple[Array, Array]], p: Array, low: Array, high: Array, first: bool
 ) -> Wide:
     """Which operations may move by more than a part of their range, and where."""
     marked, sharp, moves, k = set[int](), np.zeros(len(low), dtype=bool), np.zeros(len(low), dtype=bool), len(low)
-    for number, bounds in _enclosed(own, needed, _arguments(along, p, low, high)):
+    for number, bounds in _enclosed(own, needed, _arguments(motion, p, low, high)):
         node, (least, most) = own.nodes[number], bounds
         own.seen(number, least[k:])
         if node.code in (ca.OP_INPUT, ca.OP_CONST, ca.OP_CALL) or number in own.by_samples:
@@ -138,14 +146,15 @@ def _wide(
         width = most[:k] - least[:k]
         if width.max() <= little:
             continue
-        before, after = least[k : 2 * k], least[2 * k :]
-        beyond = np.maximum(np.fmin(before, after) - least[:k], most[:k] - np.fmax(most[k : 2 * k], most[2 * k :]))
-        wide = (np.isfinite(before) | np.isfinite(after)) & ((width > much) | (beyond > little))
-        moves |= np.abs(after - before) > little
+        samples = least[k:].reshape(-1, k)
+        samples = np.where(np.isfinite(samples), samples, np.nan)
+        under, over = np.fmin.reduce(samples), np.fmax.reduce(samples)
+        wide = ~np.isnan(under) & ((width > much) | (np.maximum(under - least[:k], most[:k] - over) > little))
+        moves |= over - under > little
         many = np.count_nonzero(wide)
         if many > (min(SEARCH.max_windows, SEARCH.movement * k) if first else SEARCH.max_windows / 2):
             own.by_samples.add(number)
-            _sampled(bounds, k)
+            _tighten(bounds, k)
         elif many:
             marked.add(number)
             sharp |= wide
@@ -157,19 +166,20 @@ def _enclosed(own: Graph, needed: list[int], arguments: list[Interval]) -> Itera
     last = {operand: number for number in needed for operand in own.nodes[number].operands}
     bounds: dict[int, Interval] = {}
     size = arguments[0][0].shape[1]
+    k = size // (1 + len(SHARES))
     for number in needed:
         node = own.nodes[number]
         if node.code == ca.OP_CONST:
             found = (np.full(size, node.constant), np.full(size, node.constant))
         elif node.code == ca.OP_INPUT:
-            argument, component = node.place
+            argument, component = node.entry
             found = arguments[argument][0][component], arguments[argument][1][component]
         elif node.code == ca.OP_CALL or not node.operands:
             found = (np.full(size, -np.inf), np.full(size, np.inf))
         else:
             found = enclosure(node.code, bounds[node.operands[0]], bounds[node.operands[-1]])
             if number in own.by_samples:
-                _sampled(found, size // 3)
+                _tighten(found, k)
         bounds[number] = found
         yield number, found
         for operand in set(node.operands):
@@ -177,24 +187,29 @@ def _enclosed(own: Graph, needed: list[int], arguments: list[Interval]) -> Itera
                 del bounds[operand]
 
 
-def _sampled(bounds: Interval, k: int) -> None:
-    """Put the samples at both ends of intervals, and as much beyond as they differ by, in the place of their bounds."""
-    low, high = bounds
-    ends = low[k : 2 * k], low[2 * k :]
-    apart = np.abs(ends[1] - ends[0])
-    low[:k], high[:k] = np.fmin(*ends) - apart, np.fmax(*ends) + apart
+def _tighten(bounds: Interval, k: int) -> None:
+    """Narrow bounds of k intervals by the samples behind them."""
+    (least, most), hull = bounds, _hull(*bounds, k)
+    least[:k], most[:k] = np.fmax(least[:k], hull[0]), np.fmin(most[:k], hull[1])
 
 
-def _arguments(along: Callable[[Array], tuple[Array, Array]], p: Array, low: Array, high: Array) -> list[Interval]:
-    """Time, states, controls and parameters [n, 3 k]: bounds over k intervals, then values at their starts and at their ends."""
+def _hull(least: Array, most: Array, k: int) -> Interval:
+    """Bounds [k] by the samples behind them: their extremes, and as much beyond as their slopes change from one to the next."""
+    low, high = least[k:].reshape(-1, k), most[k:].reshape(-1, k)
+    turn = np.abs(low[2:] - 2 * low[1:-1] + low[:-2]).max(axis=0)
+    return low.min(axis=0) - turn, high.max(axis=0) + turn
+
+
+def _arguments(motion: Callable[[Array], tuple[Array, Array]], p: Array, low: Array, high: Array) -> list[Interval]:
+    """Time, states, controls and parameters [n, 6 k]: bounds over k intervals, then samples in each, all first ones first."""
     inside = np.clip(SHARES, ROUNDING.beside, 1 - ROUNDING.beside)
-    t = low[:, None] + (high - low)[:, None] * inside
-    parts = [t.T[None], *(values.T.reshape(-1, len(low), len(SHARES)).transpose(0, 2, 1) for values in along(t.ravel()))]
+    t = low + (high - low) * inside[:, None]
     found = []
-    for samples in parts:  # [n, shares, k]
-        turn = np.abs(np.diff(samples, 2, axis=1)).max(axis=1, initial=0.0)
-        ends = samples[:, 0], samples[:, -1]
-        found.append((np.hstack([samples.min(axis=1) - turn, *ends]), np.hstack([samples.max(axis=1) + turn, *ends])))
+    for samples in (t.reshape(1, -1), *(values.T for values in motion(t.ravel()))):
+        every = np.hstack([np.zeros((len(samples), len(low))), samples])
+        hulls = [_hull(own, own, len(low)) for own in every]
+        bounds = [np.hstack([np.reshape([hull[side] for hull in hulls], (len(samples), len(low))), samples]) for side in (0, 1)]
+        found.append((bounds[0], bounds[1]))
     found[0][0][0, : len(low)], found[0][1][0, : len(low)] = low, high
-    own = np.repeat(np.asarray(p, dtype=float).reshape(-1, 1), 3 * len(low), axis=1)
+    own = np.repeat(np.asarray(p, dtype=float).reshape(-1, 1), found[0][0].shape[1], axis=1)
     return [*found, (own, own)]

@@ -208,7 +208,7 @@ def watch(function: ca.Function) -> Watched:
 
 
 def _switches(function: ca.Function, arguments: list[ca.SX]) -> Iterator[ca.SX]:
-    """What decides where an SX function breaks, found by going through its instructions."""
+    """The switching expressions of an SX function, found by going through its instructions."""
     work: dict[int, ca.SX] = {}
     for k in range(function.n_instructions()):
         code, into, given = function.instruction_id(k), function.instruction_output(k), function.instruction_input(k)

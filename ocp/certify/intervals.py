@@ -149,7 +149,7 @@ def _angle(a: Interval, b: Interval) -> Interval:
 
 
 def _remainder(a: Interval, b: Interval) -> Interval:
-    """fmod(a, b): rises with a between its jumps, where b stands still."""
+    """fmod(a, b): rises with a between its jumps, where b is constant."""
     same = (b[0] == b[1]) & (np.trunc(a[0] / b[0]) == np.trunc(a[1] / b[1]))
     size = np.where(_has_zero(b), np.inf, np.maximum(np.abs(b[0]), np.abs(b[1])))
     return np.where(same, np.fmod(a[0], b[0]), -size), np.where(same, np.fmod(a[1], b[1]), size)

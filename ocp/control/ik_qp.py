@@ -25,7 +25,7 @@ from ocp.control.engine import loops
 from ocp.control.limits import limit_box, velocity_bounds
 from ocp.control.task_kernel import compile_tasks
 from ocp.control.tasks import Task
-from ocp.errors import ProblemError
+from ocp.errors import ProblemError, positive
 from ocp.solvers.qp import QP, QPOptions, solve_qp
 
 Array = NDArray[np.float64]
@@ -62,8 +62,7 @@ def differential_ik(
     speed [nv]: velocity limits (default: the model's). limit_gain, clearance_gain: fraction of the way to a limit or contact
     that one step may go. damping: λ > 0. Any q is allowed, outside the limits too. Raises ProblemError.
     """
-    if not damping > 0.0:
-        raise ProblemError(f"must be positive, got {damping!r}", where="differential_ik.damping")
+    positive(damping, "differential_ik.damping")
     kernel = compile_tasks(model, tasks)
     q = np.array(q, float)
     e, J = kernel(q, kernel.targets(tasks))

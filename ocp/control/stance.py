@@ -7,7 +7,7 @@ surface, F = -f, every sign of f turns. A flat foot is several stances on one li
 from __future__ import annotations
 
 from dynamics.constraints import Cone, Contact, PointContact
-from ocp.errors import ProblemError
+from ocp.errors import ProblemError, positive
 from ocp.plants.touching import touches
 
 Vector = tuple[float, float, float]
@@ -21,8 +21,7 @@ def Stance(frame: str, normal: Vector = (0.0, 0.0, 1.0), friction: float = 0.6, 
     least, most: bounds of the normal force (N). sides, pyramid, heading: of the cone's stand-in (``Cone``). slip: as of a contact.
     Raises ModelError, and ProblemError for μ ≤ 0.
     """
-    if not friction > 0.0:
-        raise ProblemError(f"friction must be positive, got {friction!r}", where=f"stance {name or frame!r}")
+    positive(friction, f"stance {name or frame!r}.friction")
     made = PointContact(name or frame, frame, (point,), normal, friction=friction, cone=Cone(sides, pyramid, heading), least=least,
                         most=most, slip=slip)
     made.check_numbers()

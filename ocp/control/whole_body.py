@@ -35,7 +35,7 @@ from ocp.control.task_kernel import RobotKey
 from ocp.control.tasks import Task
 from ocp.control.whole_body_kernel import Terms, state_kernel
 from ocp.control.whole_body_levels import EffortTask, ForceTask, Item, Layout, MomentumTask, Priority, groups_of
-from ocp.errors import ProblemError
+from ocp.errors import ProblemError, positive
 from ocp.solvers.hqp import Hierarchy, HQPOptions, HQPResult, Level
 
 __all__ = ["Control", "EffortTask", "ForceTask", "Item", "MomentumTask", "Priority", "Terms", "WholeBody"]
@@ -103,8 +103,7 @@ class WholeBody:
         names = [s.name for s in self.stances]
         if len(set(names)) < len(names):
             raise ProblemError(f"stances share a name: {sorted(n for n in set(names) if names.count(n) > 1)}", where="WholeBody")
-        if self.horizon is not None and not self.horizon > 0.0:
-            raise ProblemError(f"must be positive, got {self.horizon!r}", where="WholeBody.horizon")
+        positive(self.horizon, "WholeBody.horizon")
         self.mechanism = self._driven()
         self.model = self.mechanism.model
         if self.mechanism.timed:

@@ -24,7 +24,7 @@ def spread_pushes(count: int, frame: str, force: float, lasting: float, duration
 
 
 def recoveries(pushes: Sequence[Push], tracking: Sequence[Tracking], t: Array) -> tuple[Recovery, ...]:
-    """What became of the pushes by forces, along the times t [k] of tracked quantities; none where no quantity has ``within``."""
+    """The recovery from pushes by forces, along the times t [k] of tracked quantities; none where no quantity has ``within``."""
     judged = [item for item in tracking if item.within]
     shares = np.max([item.error / float(item.within or 1.0) for item in judged], axis=0) if judged else np.zeros(0)
     forces: dict[float, Array] = {}

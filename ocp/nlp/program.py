@@ -78,8 +78,9 @@ class NLP:
         self._check_order("xg")
 
     def _check_order(self, kinds: str) -> None:
-        pairs = {"x": (self.x_lower, self.x_upper, self.variables), "g": (self.g_lower, self.g_upper, self.constraints)}
-        for lower, upper, names in map(pairs.__getitem__, kinds):
+        for kind in kinds:
+            lower, upper, names = ((self.x_lower, self.x_upper, self.variables) if kind == "x" else
+                                   (self.g_lower, self.g_upper, self.constraints))
             for i in () if (lower <= upper).all() else np.flatnonzero(~(lower <= upper)):
                 raise ProblemError(f"lower bound {lower[i]:.6g} is not below upper bound {upper[i]:.6g}", where=names[i])
 

@@ -27,7 +27,7 @@ from dynamics.constraints.friction_cone import EXACT, Cone
 from dynamics.errors import near
 from dynamics.mechanism import Mechanism
 from dynamics.mechanism.assembly import least_step, onto
-from ocp.errors import ProblemError
+from ocp.errors import ProblemError, positive
 from ocp.plants.coulomb import Law, coulomb
 from ocp.plants.integrated import Push
 from ocp.plants.smooth import OPEN, SLIP, STICK, Modes, Motion, Rows, Smooth, possible
@@ -61,8 +61,7 @@ class HybridOptions:
             raise ProblemError(f"no stabilisation {self.stabilisation!r}{near(self.stabilisation, STABILISATIONS)}",
                                where="HybridOptions.stabilisation")
         for key in ("max_step", "rate"):
-            if not getattr(self, key) > 0.0:
-                raise ProblemError(f"must be positive, got {getattr(self, key)!r}", where=f"HybridOptions.{key}")
+            positive(getattr(self, key), f"HybridOptions.{key}")
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from functools import cache
 from operator import itemgetter
 from typing import Any
 
@@ -33,7 +34,7 @@ class Numbers(Portable):
 
     problem: Problem
     values: Array
-    places: tuple[tuple[int, int, Keys], ...]
+    locations: tuple[tuple[int, int, Keys], ...]
 
     def moved(self, numbers: Array) -> Problem:
         """The problem with other numbers [k]; its functions, and whatever has the same numbers, are the same objects. Raises
@@ -42,10 +43,10 @@ class Numbers(Portable):
             raise ValueError(f"{len(numbers)} numbers are {abs(excess)} {'more' if excess > 0 else 'fewer'} than the problem has")
         changes: dict[Any, Any] = {}
         done = 0
-        for at in np.flatnonzero(numbers != self.values).tolist():
+        for at in (numbers != self.values).nonzero()[0].tolist():
             if at < done:
                 continue
-            first, count, (*way, last) = self.places[bisect_right(self.places, at, key=itemgetter(0)) - 1]
+            first, count, (*way, last) = self.locations[bisect_right(self.locations, at, key=itemgetter(0)) - 1]
             below, done = changes, first + (count or 1)
             for key in way:
                 below = below.setdefault(key, {})
@@ -54,18 +55,18 @@ class Numbers(Portable):
 
 
 def numbers_in(problem: Problem) -> Numbers:
-    """The numbers of a problem with their places."""
-    places, values = [], list[float]()
-    for keys, own in _places(problem):
+    """The numbers of a problem with their locations."""
+    locations, values = [], list[float]()
+    for keys, own in _locations(problem):
         if own != ():
-            places.append((len(values), len(own) if isinstance(own, tuple) else 0, keys))
+            locations.append((len(values), len(own) if isinstance(own, tuple) else 0, keys))
             values.extend(_tuple(own))
-    return Numbers(problem, np.array(values, dtype=float), tuple(places))
+    return Numbers(problem, np.array(values, dtype=float), tuple(locations))
 
 
 def numbers_of(problem: Problem) -> Array:
     """All numbers [k], in the order of :func:`with_numbers`."""
-    return np.array([value for _, own in _places(problem) for value in _tuple(own)], dtype=float)
+    return np.array([value for _, own in _locations(problem) for value in _tuple(own)], dtype=float)
 
 
 def with_numbers(problem: Problem, numbers: Array) -> Problem:
@@ -88,8 +89,8 @@ def structure_of(problem: Problem) -> str:
     return digest.hexdigest()
 
 
-# ---- places -----------------------------------------------------------------------------------------------------------
-def _places(problem: Problem) -> Iterator[tuple[Keys, Own]]:
+# ---- locations --------------------------------------------------------------------------------------------------------
+def _locations(problem: Problem) -> Iterator[tuple[Keys, Own]]:
     """Attributes and indices from the problem down to numbers, and these."""
     for k, phase in enumerate(problem.phases):
         at, duration = ("phases", k), phase.duration
@@ -123,7 +124,17 @@ def _rebuilt(item: Any, changes: Mapping[Any, Any]) -> Any:
 
     if isinstance(item, tuple):
         return tuple(new(k, own) if k in changes else own for k, own in enumerate(item))
-    return replace(item, **{name: new(name, getattr(item, name)) for name in changes})
+    kind: Any = type(item)
+    found, own = object.__new__(kind), vars(item)
+    vars(found).update({name: own[name] for name in _fields(kind)}, **{name: new(name, own[name]) for name in changes})
+    if (check := getattr(found, "__post_init__", None)) is not None:  # as ``dataclasses.replace``, in half the time
+        check()
+    return found
+
+
+@cache
+def _fields(kind: Any) -> tuple[str, ...]:
+    return tuple(own.name for own in fields(kind))
 
 
 # ---- the rest ---------------------------------------------------------------------------------------------------------

@@ -13,25 +13,20 @@ from ocp.pickles import Portable
 from ocp.problem.finding import Finding, Kind
 
 
-class Status(enum.Enum):
-    """How a solve ended; each value is a sentence that says what to try next."""
+class Status(enum.StrEnum):
+    """How a solve ended, by name; ``ocp.app.sentences`` has the words."""
 
-    CONVERGED = "The method reached its tolerances."
-    MESH_TOLERANCE = "The program is solved, but some intervals of the mesh miss the tolerance that was asked of them."
-    ITERATION_LIMIT = "The iteration limit was reached; raise it, improve the guess or coarsen the mesh."
-    INFEASIBLE = "No point that satisfies all constraints was found; relax what is named first."
-    STALLED = "No step makes progress; check scaling and derivatives, or start from another guess."
-    DIVERGED = "The iterates or the rollout grew without bound; shorten the horizon or start from a better guess."
-    UNBOUNDED = "The objective decreases without bound; a cost, a bound or an end condition is missing."
-    NOT_A_NUMBER = "A function returned NaN or infinity; the message names it."
-    INTERRUPTED = "Interrupted by the user; the best iterate so far is returned."
-    TIME_LIMIT = "The time limit was reached; the best iterate so far is returned."
-    FAILED = "The solver failed; its message follows."
-
-    @property
-    def sentence(self) -> str:
-        """The status in words."""
-        return self.value
+    CONVERGED = "CONVERGED"
+    MESH_TOLERANCE = "MESH_TOLERANCE"
+    ITERATION_LIMIT = "ITERATION_LIMIT"
+    INFEASIBLE = "INFEASIBLE"
+    STALLED = "STALLED"
+    DIVERGED = "DIVERGED"
+    UNBOUNDED = "UNBOUNDED"
+    NOT_A_NUMBER = "NOT_A_NUMBER"
+    INTERRUPTED = "INTERRUPTED"
+    TIME_LIMIT = "TIME_LIMIT"
+    FAILED = "FAILED"
 
 
 #: how a solve ends that found what it looked for

@@ -78,11 +78,11 @@ def _unmatched(pattern: np.ndarray) -> tuple[list[int], list[int]]:
 
 def residual_and_jacobian(system: System) -> ca.Function:
     """(t, x, u, z, p) -> residual [nz], its derivative by z [nz, nz]."""
-    return _slopes(system.residual, len(system.algebraic))
+    return _gradients(system.residual, len(system.algebraic))
 
 
 @functools.lru_cache(maxsize=16)  # phases share the equations of a contact set
-def _slopes(residual: ca.Function, count: int) -> ca.Function:
+def _gradients(residual: ca.Function, count: int) -> ca.Function:
     sym = ca.SX.sym if residual.is_a("SXFunction") else ca.MX.sym
     (t, x, _, p), size = residual.sx_in() if sym is ca.SX.sym else residual.mx_in(), residual.size1_in(2) - count
     u, z = sym("u", size), sym("z", count)

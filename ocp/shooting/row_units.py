@@ -39,17 +39,17 @@ def in_own_units(horizon: Horizon) -> Horizon:
             n = len(moves) - len(u)
             x, moves = np.r_[x, x[:space.nx - len(x)]], np.r_[moves[:n], np.zeros(space.ndx - n), moves[n:]]
             p = horizon.p[k, :rows.outer.size1_in(3)]
-            size = np.abs(_slopes(horizon.kind(k), horizon.t[k], x, u, p)) @ moves
+            size = np.abs(_gradients(horizon.kind(k), horizon.t[k], x, u, p)) @ moves
             sizes[kind] = np.maximum(sizes[kind], np.where(np.isfinite(size), size, 0.0))
     kinds = tuple(replace(stage, rows=_measured(stage.rows, own, horizon.width))
                   for stage, own in zip(horizon.kinds, sizes, strict=True))
     return replace(horizon, kinds=kinds)
 
 
-def _slopes(stage: Stage, t: float, x: Array, u: Array, p: Array) -> Array:
+def _gradients(stage: Stage, t: float, x: Array, u: Array, p: Array) -> Array:
     """Derivatives [r, ndx + nu] of the rows of a stage, of values of the dynamics that they hold by differences."""
     rows, z, k = stage.rows, stage.space.ndx + len(u), stage.rows.inner(t, x, u)
-    _, C, B = (np.asarray(one) for one in rows.slopes(t, x, u, p, k))
+    _, C, B = (np.asarray(one) for one in rows.jacobian(t, x, u, p, k))
     if rows.sought is None:
         return C.T[:, :z]
     near = stage.plus(x, DIFFERENCE * np.eye(stage.space.ndx, z)), u[:, None] + DIFFERENCE * np.eye(len(u), z, stage.space.ndx)
@@ -105,8 +105,8 @@ def in_units(rows: Rows, unit: Array, width: int) -> Rows:
         parts = [ca.densify(one / each) for one, each in zip(found, by or (1.0,), strict=True)]
         return ca.Function(function.name(), given, parts)  # what is shared was found before: a division adds nothing
 
-    slopes = made(rows.slopes, False, unit, np.tile(unit, (width, 1)), np.tile(unit, (len(rows.held), 1)))
-    return replace(rows, outer=made(rows.outer, False, unit), slopes=slopes, curvature=made(rows.curvature, True), unit=unit)
+    jacobian = made(rows.jacobian, False, unit, np.tile(unit, (width, 1)), np.tile(unit, (len(rows.value_indices), 1)))
+    return replace(rows, outer=made(rows.outer, False, unit), jacobian=jacobian, curvature=made(rows.curvature, True), unit=unit)
 
 
 def _state_sizes(phase: Phase, x: Array) -> Array:

@@ -82,7 +82,7 @@ def sensitivities(solution: Solution) -> Sensitivities:
     if not isinstance(solution.optimality, ShootingOptimality):
         raise ProblemError(f"need a solution by shooting (method ilqr), this one is by {solution.method!r}", where="sensitivities")
     if solution.status is not Status.CONVERGED:
-        raise ProblemError(f"need a converged solution; this one ended with: {solution.status.sentence}", where="sensitivities")
+        raise ProblemError(f"need a converged solution; this one is {solution.status}", where="sensitivities")
     horizon = solution.optimality.horizon
     if (0, At.START) in horizon.constants.memory and not len(horizon.chosen):
         raise ProblemError("linkages look back on the start, which moves with it; leave a part of it free, and prescribe that by a "

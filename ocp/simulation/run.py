@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import casadi as ca
 import numpy as np
 
-from ocp.errors import ProblemError
+from ocp.errors import ProblemError, positive
 from ocp.guesses.sampling import on_manifold, sample_guess
 from ocp.interrupts import Activity, asked, holding_interrupts, time_is_up
 from ocp.problem import At, Phase, Problem
@@ -253,8 +253,7 @@ def _integrands(phase: Phase) -> list[Any]:
 
 def _spans(problem: Problem, until: float | None) -> list[tuple[float, float]]:
     """(begin, end) [s] of each phase that is reached; the last one is stretched to ``until``."""
-    if until is not None and not (until > 0 and math.isfinite(until)):
-        raise ProblemError(f"must be positive, got {until:g}", where="until")
+    positive(until, "until")
     edges = np.concatenate([[0.0], np.cumsum([phase.duration.guess for phase in problem.phases])])
     spans = [(float(a), float(b)) for a, b in zip(edges, edges[1:], strict=False)]
     if until is None:
@@ -268,8 +267,7 @@ def _spans(problem: Problem, until: float | None) -> list[tuple[float, float]]:
 def _length(dt: float | None, end: float) -> float:
     if dt is None:
         return end / STEPS
-    if not (dt > 0 and math.isfinite(dt)):
-        raise ProblemError(f"must be positive, got {dt:g}", where="dt")
+    positive(dt, "dt")
     return dt
 
 

@@ -3,7 +3,7 @@
     F[order] = L Q'      L [m, k] lower trapezoidal, Q = H_0 H_1 ... H_(k-1)
 
 Householder reflections with the longest remaining row of the matrix first (Golub, Van Loan 2013, 5.4.2, transposed): rows are
-contiguous in memory, errors are relative to each row's own length (Higham 2002, 19.4), and the remaining share of a row tells the
+contiguous in memory, errors are relative to the length of a row of the matrix (Higham 2002, 19.4), and the rest tells its
 rank. L stands in the first columns of F, row i of it in row order[i]; the reflection
 H_i right of L's diagonal. Where rows depend on each other a second factor, of L', gives the shortest least-squares solution.
 """

@@ -23,7 +23,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.linalg import splu
 
-from ocp.errors import ProblemError, check_counts
+from ocp.errors import ProblemError, check_counts, positive
 from ocp.solvers.interior_qp import interior_point
 
 Array = NDArray[np.float64]
@@ -106,8 +106,7 @@ class QPOptions:
     finish: bool = True
 
     def __post_init__(self) -> None:
-        if not self.accuracy > 0.0:
-            raise ProblemError(f"must be positive, got {self.accuracy!r}", where="QPOptions.accuracy")
+        positive(self.accuracy, "QPOptions.accuracy")
         check_counts(self, {"max_iterations": 1, "check_interval": 1}, "QPOptions")
 
 

@@ -73,6 +73,9 @@ class Search:
     halvings: int = threshold(
         2, why="halvings of quarters of segments: what these resolve, integrators do, too",
         test=_CERTIFY + "test_enclosures.py::test_what_is_smooth_or_fast_everywhere_has_no_events")
+    max_degree: int = threshold(
+        16, why="degree up to which samples in an interval stand for a polynomial: they resolve it where they resolve its inputs",
+        test=_CERTIFY + "test_enclosures.py::test_powers_are_pulses")
     interval_cost: float = threshold(
         20.0, why="cost of enclosing an operation over an interval of time, over that of evaluating it",
         test=_CERTIFY + "test_enclosures.py::test_a_robot_is_smooth")

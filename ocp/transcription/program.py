@@ -140,13 +140,14 @@ def _movable(made: Transcription, problem: Problem, placed: Sequence[Columns], h
     """The program, which takes other numbers and limits. whole: its constraints."""
     nlp, meshes, loops = made.nlp, made.meshes, back.loops
     layouts, static, n = [p.layout for p in placed], placed[0].static, placed[0].n
-    known, firsts = _limits_of_rows(problem, placed), np.cumsum([0, *(layout.count for layout in layouts)]).tolist()
+    in_rows = _held_in_rows(problem, placed)
+    known, firsts = _limits_of_rows(problem, in_rows), np.cumsum([0, *(layout.count for layout in layouts)]).tolist()
 
     def moved(other: Problem) -> Transcription:
         own = with_guess(with_numbers(problem, numbers_of(other)), other)
         _refuse_constants(problem, own, static.parameters)
         there = located(own, meshes, how.states, [p.layout.centres for p in placed], placed)
-        rows = whole if _limits_of_rows(own, placed) == known else stacked(_pieces(there, meshes, loops)[0], n)
+        rows = whole if _limits_of_rows(own, in_rows) == known else stacked(_pieces(there, meshes, loops)[0], n)
         if rows.rows != whole.rows:
             raise ProblemError("these limits change the program's constraints; compile it again", where=f"problem {own.name!r}")
         changed = replace(nlp, **_unknowns(there), g_lower=rows.lower, g_upper=rows.upper,
@@ -157,13 +158,14 @@ def _movable(made: Transcription, problem: Problem, placed: Sequence[Columns], h
 
     def limited(other: Problem) -> NLP:
         _refuse_constants(problem, other, static.parameters)
-        if _limits_of_rows(other, placed) != known:
+        if _limits_of_rows(other, in_rows) != known:
             own = moved(other).nlp
             return own.limited(x0=np.concatenate([nlp.x0[:firsts[-1]], own.x0[firsts[-1]:]]))
         ranges = [limits(phase, cols.form, cols.layout, first, cols.phase)
                   for phase, cols, first in zip(other.phases, placed, firsts, strict=False)]
         bounds = static_unknowns(other).bounds if static.count else static.bounds
-        lower, upper = (np.concatenate([*(pair[i] for pair in ranges), bounds[:, i]]) for i in (0, 1))
+        lower, upper = ranges[0] if len(ranges) == 1 and not static.count else (
+            np.concatenate([*(pair[i] for pair in ranges), bounds[:, i]]) for i in (0, 1))
         x0 = np.concatenate([nlp.x0[:firsts[-1]], bounds[:, 2]]) if static.count else nlp.x0
         return nlp.limited(x0=x0, x_lower=lower, x_upper=upper)
 
@@ -213,13 +215,17 @@ def _refuse_constants(one: Problem, other: Problem, free: Mapping[str, int]) -> 
                                    where=f"phase {a.name!r}")
 
 
-def _limits_of_rows(problem: Problem, placed: Sequence[Columns]) -> list[Any]:
+def _held_in_rows(problem: Problem, placed: Sequence[Columns]) -> list[tuple[int, str]]:
+    """(number of a phase, name of its field) of ends and bounds that constraints of the program hold."""
+    pairs = list(enumerate(zip(problem.phases, (cols.form for cols in placed), strict=True)))
+    return [*((k, at.value) for k, (phase, form) in pairs for at in (At.START, At.FINAL) if held_by_rows(phase, form, at)[0]),
+            *((k, "state_bounds") for k, (_, form) in pairs if form.tangent)]
+
+
+def _limits_of_rows(problem: Problem, in_rows: Sequence[tuple[int, str]]) -> list[Any]:
     """The limits of the constraints of a problem; those of unknowns are not among them."""
-    pairs = list(zip(problem.phases, (cols.form for cols in placed), strict=True))
-    ends = [boundary for phase, form in pairs for at, boundary in ((At.START, phase.start), (At.FINAL, phase.final))
-            if held_by_rows(phase, form, at)[0]]
-    bounds = [phase.state_bounds for phase, form in pairs if form.tangent]
-    return [ends, bounds, [(c.lower, c.upper) for phase in problem.phases for c in phase.constraints],
+    phases = problem.phases
+    return [[getattr(phases[k], name) for k, name in in_rows], [(c.lower, c.upper) for phase in phases for c in phase.constraints],
             [(linkage.lower, linkage.upper) for linkage in problem.linkages]]
 
 

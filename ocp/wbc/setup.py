@@ -13,7 +13,7 @@ from dynamics.constraints import Cone, Contact
 from dynamics.errors import near
 from dynamics.mechanism import Mechanism
 from ocp.control.whole_body import Item
-from ocp.errors import ProblemError
+from ocp.errors import ProblemError, positive
 from ocp.solvers.hqp import HQPOptions
 from ocp.wbc.paths import Path, at_target
 
@@ -105,8 +105,7 @@ class Setup:
             if not 0.0 < getattr(self, key) <= 1.0:
                 raise ProblemError(f"must lie above 0 and be at most 1, got {getattr(self, key)!r}", where=key)
         for key in ("rate", "duration"):
-            if not getattr(self, key) > 0.0:
-                raise ProblemError(f"must be positive, got {getattr(self, key)!r}", where=key)
+            positive(getattr(self, key), key)
 
     @property
     def steps(self) -> int:

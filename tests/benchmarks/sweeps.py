@@ -2,6 +2,7 @@
 takes other numbers beside CasADi's Opti with parameters. Writes results/benchmarks/sweeps.{csv,md}.
 
     python tests/benchmarks/sweeps.py [part ...] [--cases 100]     # parts that are not named stay as they are
+    parts: again, opti, around, workers, dask, threads, kills
 
 Solves again are measured in processor time, both sides in turn in one process; Opti has the same transcription (Hermite-Simpson
 in separated form, 60 intervals), the same IPOPT, tolerance and first point. Workers are measured by wall time.
@@ -10,6 +11,7 @@ in separated form, 60 intervals), the same IPOPT, tolerance and first point. Wor
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import random
 import re
@@ -31,39 +33,49 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
 from block_file import SOLVED_BLOCK  # noqa: E402  # the repository's own modules need the path above
 from result_tables import FOLDER, read_table, write_page, write_table  # noqa: E402
 
+import ocp  # noqa: E402
 from ocp.app.batch.plan import Axis, cases  # noqa: E402
 from ocp.app.batch.run import Sweep, swept  # noqa: E402
 from ocp.app.files.load import load_problem  # noqa: E402
 from ocp.batch.compiled import compiled  # noqa: E402
 
 PROBLEMS = ROOT / "problems"
-TURNS, AGAIN = 5, 12
-SOLVES = {"pendulum": ("pendulum_swingup", "collocation"), "cart-pole": ("cartpole_swingup", "collocation"),
-          "Panda": ("panda_reach", "collocation"), "leg with contacts": ("leg_leap", "collocation"),
-          "quadrotor": ("quadrotor", "collocation"), "pendulum, iLQR": ("pendulum_swingup", "ilqr"),
-          "cart-pole, iLQR": ("cartpole_to_goal", "ilqr")}
+#: turns, solves in each, and solves beside Opti
+TURNS, EACH, AGAIN = 11, 5, 12
+#: file, method, and a path whose values differ from case to case
+SOLVES = {"pendulum": ("pendulum_swingup", "collocation", "phase.start.joints.hinge"),
+          "cart-pole": ("cartpole_swingup", "collocation", "phase.start.x"),
+          "Panda": ("panda_reach", "collocation", "phase.start.joints.panda_joint1"),
+          "leg with contacts": ("leg_leap", "collocation", "phases[2].final.joints.base_x"),
+          "quadrotor": ("quadrotor", "collocation", "phase.start.base.position[0]"),
+          "pendulum, iLQR": ("pendulum_swingup", "ilqr", "phase.start.joints.hinge"),
+          "cart-pole, iLQR": ("cartpole_to_goal", "ilqr", "phase.start.x")}
 
 
 def solves_again() -> list[dict[str, object]]:
-    """Processor milliseconds of a solve from scratch, of one by the program that stands ready, and of IPOPT or the loops alone
-    within it."""
+    """Processor milliseconds of a solve from scratch; of one by the program that stands ready, as Python calls it and as workers
+    do; and of IPOPT or the loops alone within it. The three take turns, each with the same cases one after another."""
     rows = []
-    for name, (file, method) in SOLVES.items():
-        loaded = load_problem(PROBLEMS / f"{file}.yaml")
-        options = loaded.options_for(method)
+    for name, (file, method, path) in SOLVES.items():
         begin = time.process_time()
-        made = compiled(loaded.problem, method, options)
-        first = time.process_time() - begin
-        whole, pure = [], []
-        for k in range(TURNS):
-            case = beside(loaded.problem, 1e-3 * (k + 1))
+        solver = ocp.load(PROBLEMS / f"{file}.yaml").compile(method)
+        problem, made = solver.compiled.loaded.problem, solver.compiled.program
+        first, value, times = time.process_time() - begin, float(solver._value(path)), []
+        for turn in range(TURNS + 1):
+            steps = [1e-3 * (turn % 5 + 1 + k / EACH) for k in range(EACH)]
+            cases = [beside(problem, step) for step in steps]
             begin = time.process_time()
-            found = made.solve(case, certified=False)
-            whole.append(time.process_time() - begin)
-            pure.append(pure_time(made, case))
-        rows.append({"problem": name, "iterations": len(found.solution.iterations) - 1, "first [ms]": 1e3 * first,
-                     "again [ms]": 1e3 * float(np.median(whole)), "solver alone [ms]": 1e3 * float(np.median(pure)),
-                     "ratio": float(np.median(np.array(whole) / np.array(pure)))})
+            shown = [solver.solve({path: value + step}, certify=False).objective for step in steps]
+            middle = time.process_time()
+            found = [made.solve(case, certified=False) for case in cases]
+            times.append((middle - begin, time.process_time() - middle, sum(pure_time(made, case) for case in cases)))
+            assert shown == [one.objective for one in found]
+        times = 1e3 / EACH * np.array(times[1:])
+        from_python, program, alone = map(float, np.median(times, axis=0))
+        ratios = np.median(times[:, :2] / times[:, 2:], axis=0).tolist()
+        rows.append({"problem": name, "iterations": len(found[-1].solution.iterations) - 1, "first [ms]": 1e3 * first,
+                     "solver.solve [ms]": from_python, "program [ms]": program, "solver alone [ms]": alone, "ratio": ratios[0],
+                     "ratio of the program": ratios[1]})
         print(rows[-1], flush=True)
     return rows
 
@@ -195,21 +207,52 @@ def cartpole_sweep(count: int) -> Sweep:
 
 
 def workers(count: int) -> list[dict[str, object]]:
-    """Wall seconds of a sweep by one process and by two, its overhead a case, and whether the tables are the same."""
-    sweep = cartpole_sweep(count)
+    """One process and two of this machine."""
+    return compared(cartpole_sweep(count), {"1 process": {"processes": 1}, "2 processes": {"processes": 2}})
+
+
+def on_dask(count: int) -> list[dict[str, object]]:
+    """One process of this machine, and a scheduler with two workers, each a process of its own."""
+    sweep, environment = cartpole_sweep(count), {**os.environ, "PYTHONPATH": str(ROOT)}
+    with tempfile.TemporaryDirectory() as work:
+        file, begin = Path(work) / "scheduler.json", time.perf_counter()
+        words = [sys.executable, "-m"]
+        here = ["--scheduler-file", str(file), "--no-dashboard"]
+        commands = [[*words, "distributed.cli.dask_scheduler", "--port", "0", "--host", "127.0.0.1", *here],
+                    *([*words, "distributed.cli.dask_worker", "--nthreads", "1", "--no-nanny", *here],) * 2]
+        running = [subprocess.Popen(own, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for own in commands]
+        try:
+            while not file.exists() or not file.read_text():
+                time.sleep(0.1)
+            address = json.loads(file.read_text())["address"]
+            from distributed import Client
+
+            with Client(address, timeout=60) as client:
+                client.wait_for_workers(2, timeout=120)
+            start = time.perf_counter() - begin
+            rows = compared(sweep, {"1 process": {"processes": 1}, "Dask, 2 workers": {"scheduler": address}})
+        finally:
+            for own in running:
+                own.kill()
+                own.wait()
+    return [{**row, "scheduler and workers stand after [s]": start if k else 0.0} for k, row in enumerate(rows)]
+
+
+def compared(sweep: Sweep, ways: dict[str, dict[str, object]]) -> list[dict[str, object]]:
+    """Wall seconds of a sweep in several ways, and whether the tables are those of the first."""
     rows, tables = [], []
     with tempfile.TemporaryDirectory() as work:
-        for processes in (1, 2):
-            place = Path(work) / str(processes)
+        for way, how in ways.items():
+            place = Path(work) / str(len(rows))
             begin = time.perf_counter()
-            found = swept(sweep, place, processes=processes)
+            found = swept(sweep, place, **how)
             wall = time.perf_counter() - begin
             tables.append((place / "cases.csv").read_bytes())
             spent = np.genfromtxt(place / "seconds.csv", delimiter=",", names=True)["seconds"]
-            rows.append({"processes": processes, "cases": len(found), "certified": sum(map(bool, found["ok"])), "wall [s]": wall,
-                         "cases [s]": float(spent.sum()), "median case [ms]": 1e3 * float(np.median(spent))})
-    for row in rows:
-        row |= {"speed-up": rows[0]["wall [s]"] / row["wall [s]"], "same table": tables[0] == tables[1]}
+            rows.append({"workers": way, "cases": len(found), "certified": sum(map(bool, found["ok"])), "wall [s]": wall,
+                         "cases [s]": float(spent.sum()), "median case [ms]": 1e3 * float(np.median(spent)),
+                         "speed-up": 1.0 if not rows else rows[0]["wall [s]"] / wall, "same table": tables[0] == tables[-1]})
+            print(rows[-1], flush=True)
     return rows
 
 
@@ -260,67 +303,41 @@ def _until(words: list[str], out: Path, seconds: float | None) -> float:
 
 
 def threads() -> list[dict[str, object]]:
-    """What threads could win at most: the part of a case that is spent in compiled loops, which need no lock of the interpreter,
-    and by it the speed-up of two threads (Amdahl 1967), with the certificate and without."""
-    from ocp.nlp.interior_point import prepare
-
-    rows, inner, spent, released = list[dict[str, object]](), prepare.advance, [0.0], _releases()
-
-    def timed(*given):
-        begin = time.process_time()
-        inner(*given)
-        spent[0] += time.process_time() - begin
-
-    prepare.advance = timed
-    try:
-        for name in ("pendulum", "cart-pole", "Panda"):
-            loaded = load_problem(PROBLEMS / f"{SOLVES[name][0]}.yaml")
-            made = compiled(loaded.problem, SOLVES[name][1], loaded.options_for(SOLVES[name][1]))
-            row: dict[str, object] = {"problem": name}
-            for certified, word in ((False, "solve"), (True, "with certificate")):
-                begin, spent[0] = time.process_time(), 0.0
-                for k in range(TURNS):
-                    case = beside(loaded.problem, 1e-3 * (k + 1))
-                    assert made.solve(case, certified=certified).solution.trajectory is not None
-                share = spent[0] / (time.process_time() - begin)
-                row |= {f"{word}: in loops": share, f"{word}: two threads at most": 1 / (1 - share / 2)}
+    """Wall seconds of tables by this process alone, by two threads and by two processes, from the program of a solver, which stands
+    ready: of processes with their start."""
+    rows = []
+    counts = {"pendulum": (4000, 100), "cart-pole": (2000, 100), "Panda": (800, 40), "leg with contacts": (200, 30),
+              "pendulum, iLQR": (4000, 100)}
+    for name, (plain, certified) in counts.items():
+        file, method, path = SOLVES[name]
+        solver = ocp.load(PROBLEMS / f"{file}.yaml").compile(method)
+        value = float(solver._value(path))
+        for certify, count in ((False, plain), (True, certified)):
+            table = {path: value + np.linspace(0.0, 0.01, count)}
+            solver.solve_many({path: table[path][::count // 4]}, certify=certify)
+            row: dict[str, object] = {"problem": name, "certificates": certify, "cases": count}
+            first: list[object] = []
+            for way, how in {"alone": {}, "2 threads": {"workers": 2, "by": "threads"},
+                             "2 processes": {"workers": 2, "by": "processes"}}.items():
+                begin = time.perf_counter()
+                found = solver.solve_many(table, certify=certify, **how).rows
+                row[f"{way} [s]"] = wall = time.perf_counter() - begin
+                first = first or [wall, found]
+                if how:
+                    row[f"speed-up by {way[2:]}"] = first[0] / wall
+            row["same rows"] = first[1] == found
             rows.append(row)
-    finally:
-        prepare.advance = inner
-    return [{**row, "CasADi releases the lock": released} for row in rows]
-
-
-def _releases() -> bool:
-    """Whether another thread gets on while a function of CasADi is evaluated."""
-    import threading
-
-    x = ca.SX.sym("x")
-    y = x
-    for _ in range(200):
-        y = ca.sin(y)
-    f = ca.Function("f", [x], [y])
-    many = f.map(100_000)
-    count, stop, data = [0], threading.Event(), np.ones((1, 100_000))
-
-    def counting() -> None:
-        while not stop.is_set():
-            count[0] += 1
-            time.sleep(1e-4)
-
-    thread = threading.Thread(target=counting)
-    thread.start()
-    inside = ca.DM(data)
-    before = count[0]
-    many(inside)
-    after = count[0]
-    stop.set()
-    thread.join()
-    return after - before > 10
+            print(row, flush=True)
+    return rows
 
 
 #: what measures each part
 PARTS: dict[str, Callable[..., list[dict[str, object]]]] = {
-    "again": solves_again, "opti": beside_opti, "around": overhead, "workers": workers, "threads": threads, "kills": kills}
+    "again": solves_again, "opti": beside_opti, "around": overhead, "workers": workers, "dask": on_dask, "threads": threads,
+    "kills": kills}
+
+
+WITHOUT_COUNT = ("again", "opti", "threads")
 
 
 def table(first: str, rows: list[dict[str, str]]) -> str:
@@ -343,7 +360,7 @@ def main() -> None:
     path = FOLDER / "sweeps.csv"
     rows: dict[str, list[dict[str, str]]] = {part: [row for row in read_table(path) if row["part"] == part] for part in PARTS}
     for part in given.parts:
-        found = PARTS[part]() if part in ("again", "opti", "threads") else PARTS[part](given.cases)
+        found = PARTS[part]() if part in WITHOUT_COUNT else PARTS[part](given.cases)
         rows[part] = [{"part": part, "what": str(next(iter(row.values()))),
                        "figures": "; ".join(f"{key} {value}" for key, value in list(row.items())[1:])} for row in found]
         write_table(path, [row for part in PARTS for row in rows[part]])
@@ -359,7 +376,8 @@ processor times and ratios taken in turn do not depend on that.
 ## A program that stands ready
 
 Processor time of the first solve with everything that is built for it, of a case with another start (of the leg: another
-goal), up to 5 mm or mrad away, without its certificate, and of the solver alone within the same case.
+goal), up to 5 mm or mrad away, without its certificate, as Python calls it (``solver.solve``) and as workers do, and of the solver
+alone within the same case.
 
 {table("problem", rows["again"])}
 
@@ -381,10 +399,16 @@ values, rows and points to the disk.
 
 The same sweep by wall time, start of the processes and a program built by each included.
 
-{table("processes", rows["workers"])}
+{table("workers", rows["workers"])}
 
-Threads are not offered: of a case with its certificate little is spent in compiled loops, which need no lock of the interpreter.
-Functions of CasADi release it, too; what they take of a certificate is not in these figures.
+By a scheduler that stands, with two workers, each a process of its own that builds the program:
+
+{table("workers", rows["dask"])}
+
+## Threads
+
+Tables of the program of a solver (``solver.solve_many``) by wall time: by one process, by two of its threads, and by two further
+processes, whose start and copies of the program count.
 
 {table("problem", rows["threads"])}
 

@@ -12,7 +12,7 @@ def held(stage, *at):
 def slopes(stage, *at):
     """(c [r], C [r, w]) at (t, x, u, p)."""
     k, T = held(stage, *at)
-    c, C, B = (np.asarray(part) for part in stage.rows.slopes(*at, k))
+    c, C, B = (np.asarray(part) for part in stage.rows.jacobian(*at, k))
     return c.ravel(), C.T + B.T @ T
 
 

@@ -66,7 +66,8 @@ class Recipe:
         return load_tree(source, self.folder)
 
     def problem(self, loaded: LoadedProblem, values: Mapping[str, float]) -> Problem:
-        """The problem with these values by path."""
+        """The problem with these values by path; those that are not given are as they are in the text."""
+        values = {**self.base, **values}
         found, moved = loaded.problem, [path for path in self.rates if values[path] != self.base[path]]
         if moved:
             found = loaded.numbers.moved(sum(((values[path] - self.base[path]) * self.rates[path] for path in moved),

@@ -29,7 +29,7 @@ KEEP = ("none", "all", "failed", "best")
 class Sweep:
     """What is to be solved, as pure data. text, folder, name: of the file; paths, cases: values of every case; keep: which runs
     become folders; certified: whether certificates are made; search: whether cases are the starts of a search in rounds
-    (``ocp.batch.starts``), as many as there can be."""
+    (``ocp.batch.starts``), as many as there can be; recipe: of the program that solves all cases, where that is known."""
 
     text: str
     folder: str
@@ -39,6 +39,7 @@ class Sweep:
     keep: str = "none"
     certified: bool = True
     search: bool = False
+    recipe: Recipe | None = None
 
     @property
     def keeps_points(self) -> bool:
@@ -51,7 +52,8 @@ class Sweep:
 
     def head(self) -> dict[str, Any]:
         """Identity of the sweep."""
-        more = {"search": True} if self.search else {}
+        more: dict[str, Any] = {"search": True} if self.search else {}
+        more |= {} if self.recipe is None else {"program": self.recipe.text}
         return {"file": self.name, "text": self.text, "paths": list(self.paths), "cases": [list(row) for row in self.cases],
                 "keep": self.keep, "certified": self.certified, **more, "lieocp": metadata.version("lieocp")}
 
@@ -94,6 +96,9 @@ def _course(sweep: Sweep, values: Sequence[Mapping[str, Any]]) -> _Course:
     """The recipe and the neighbour of every case. Raises ProblemError where the file takes none of them."""
     paths = [path for path in sweep.paths if path != START]
     ranges = grouped(paths, [[own[path] for path in paths] for own in values])
+    if sweep.recipe is not None:
+        at = np.array([[float(own[path]) for path in paths] for own in values]).reshape(len(values), len(paths))
+        return _Course([sweep.recipe] * len(values), parents(at, np.zeros(len(values))))
     recipes: list[Recipe | None] = [None] * len(values)
     known: set[str] = set()  # paths that were structure in one group most likely are in others
 

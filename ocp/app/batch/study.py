@@ -12,7 +12,8 @@ import numpy as np
 
 from ocp.app.batch.schedule import Memory, Task, Tell, scheduled
 from ocp.app.batch.store import Store, holds, table
-from ocp.app.batch.workers import workers
+from ocp.app.batch.work import LoadedProgram
+from ocp.app.batch.workers import PROCESSES, workers
 from ocp.batch.compiled import Point
 from ocp.errors import ProblemError
 
@@ -80,8 +81,9 @@ class Table:
 
 
 def swept(study: Study, out: Path | None = None, *, processes: int = 1, scheduler: str | None = None, overwrite: bool = False,
-          tell: Tell | None = None) -> Table:
-    """Do the cases of a study that its folder has not yet; without a folder all of them, in memory.
+          tell: Tell | None = None, by: str = PROCESSES, programs: Mapping[str, LoadedProgram] | None = None) -> Table:
+    """Do the cases of a study that its folder has not yet; without a folder all of them, in memory. processes: how many, 0: this
+    one works alone; by: threads in their place; programs: that stand ready, by the keys of their recipes.
 
     Raises ProblemError for an unknown path or value, for a folder of another study, and where a scheduler is gone;
     KeyboardInterrupt, after writing the table of what is done, and OSError of a full disk, both with what to do.
@@ -95,7 +97,7 @@ def swept(study: Study, out: Path | None = None, *, processes: int = 1, schedule
     try:
         if len(ledger.done) < len(values):
             parent, task = plan or study.plan(runs)
-            with workers(processes, scheduler) as (who, count):
+            with workers(processes, scheduler, by, programs) as (who, count):
                 scheduled(parent, task, ledger, who, count, tell)
                 while (more := study.further(parent, ledger.done)) is not None:
                     scheduled(parent := more, task, ledger, who, count, tell)

@@ -2,24 +2,28 @@
 
 A case is solved by the program of its recipe, from the point of a neighbour; where that comes to no certified answer, it is solved
 like a file of its own. Programs are kept by each worker, and made from the recipe alone, so that results depend on no other case.
+
+Of threads, each has its own programs; what builds or reads, and solvers with a state of the process, go one at a time.
 """
 
 from __future__ import annotations
 
+import copy
 import json
 import math
+import threading
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ocp.app.batch.recipe import Recipe
 from ocp.app.batch.schedule import Done
 from ocp.app.files.load import LoadedProblem, load_text
 from ocp.app.sentences import ending, sentences
-from ocp.batch.compiled import Compiled, Point
+from ocp.batch.compiled import ALONE, Compiled, Point
 from ocp.batch.starts import started
 from ocp.certify import Tolerances
 from ocp.errors import ProblemError, UnsupportedError
@@ -27,6 +31,7 @@ from ocp.guesses.motion import from_solution
 from ocp.methods import solve
 from ocp.problem import Solution, Status
 
+T = TypeVar("T")
 #: programs that a worker keeps
 PROGRAMS = 8
 #: the axis of a multi-start; its value is the seed of ``ocp.batch.starts``, 0 for the guess
@@ -73,7 +78,11 @@ class LoadedProgram:
     program: Compiled
 
 
-_PROGRAMS: OrderedDict[str, LoadedProgram | ProblemError] = OrderedDict()
+Made = LoadedProgram | ProblemError
+#: programs of this process, or why there are none, each for the thread that made it
+_MADE: OrderedDict[str, tuple[int, Made]] = OrderedDict()
+#: those of a thread; other threads than the one that made a program have a copy
+_OWN = threading.local()
 
 
 def _solved(work: Work) -> tuple[Solution, str, Point | None, LoadedProblem]:
@@ -87,28 +96,47 @@ def _solved(work: Work) -> tuple[Solution, str, Point | None, LoadedProblem]:
                                   time_limit=kept.loaded.time_limit)
         if case.solution.ok or not work.certified:
             return case.solution, BY_PROGRAM, case.point, kept.loaded
-    loaded = read(work.text, work.folder, work.name, work.values)
-    problem = started(loaded.problem, start)
-    found = solve(problem, loaded.method, loaded.options_for(loaded.method), tolerances=Tolerances(**loaded.accept),
-                  time_limit=loaded.time_limit, without=loaded.without)
+    with ALONE:
+        loaded = read(work.text, work.folder, work.name, work.values)
+        found = solve(started(loaded.problem, start), loaded.method, loaded.options_for(loaded.method),
+                      tolerances=Tolerances(**loaded.accept), time_limit=loaded.time_limit, without=loaded.without)
     return found, BY_SEARCH, None, loaded
 
 
 def program_of(recipe: Recipe) -> LoadedProgram:
-    """The program of a recipe, made once by each worker."""
-    if recipe.key not in _PROGRAMS:
-        try:
-            loaded = recipe.load()
-            _PROGRAMS[recipe.key] = LoadedProgram(loaded, recipe.compile(loaded))
-        except ProblemError as error:
-            _PROGRAMS[recipe.key] = error
-        while len(_PROGRAMS) > PROGRAMS:
-            _PROGRAMS.popitem(last=False)
-    _PROGRAMS.move_to_end(recipe.key)
-    found = _PROGRAMS[recipe.key]
+    """The program of a recipe, made once in each process; every thread has its own."""
+    own: OrderedDict[str, Made] = vars(_OWN).setdefault("programs", OrderedDict())
+    if recipe.key not in own:
+        with ALONE:
+            if recipe.key not in _MADE:
+                adopt(recipe.key, _made(recipe))
+            thread, found = _MADE[recipe.key]
+            own[recipe.key] = found if thread == threading.get_ident() else copy.deepcopy(found)
+    found = _kept(own, recipe.key)
     if isinstance(found, ProblemError):
         raise found
     return found
+
+
+def _made(recipe: Recipe) -> Made:
+    try:
+        loaded = recipe.load()
+        return LoadedProgram(loaded, recipe.compile(loaded))
+    except ProblemError as error:
+        return error
+
+
+def adopt(key: str, made: Made) -> None:
+    """Let the cases of a recipe be solved by a program of this thread, by its key."""
+    _MADE[key] = threading.get_ident(), made
+    _kept(_MADE, key)
+
+
+def _kept(programs: OrderedDict[str, T], key: str) -> T:
+    programs.move_to_end(key)
+    while len(programs) > PROGRAMS:
+        programs.popitem(last=False)
+    return programs[key]
 
 
 def row_of(solution: Solution, by: str) -> dict[str, Any]:

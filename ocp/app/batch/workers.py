@@ -1,27 +1,31 @@
-"""Who solves the cases: processes of this machine, or the workers of a Dask cluster; both take the same pure data.
+"""Who solves the cases: threads of this process, processes of this machine, or the workers of a Dask cluster; to all of them cases
+are the same pure data.
 
 Every process has one thread: of BLAS, of Numba and of OpenMP. Numba's and the kernels' caches are written by atomic renames, so
-that processes share them.
+that processes share them. Threads gain what is spent in compiled loops and functions, which release the lock of the interpreter.
 """
 
 from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import signal
-import threading
 import time
-from collections.abc import Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from collections.abc import Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from typing import Any
 
 from dynamics.kernels import threads
 from ocp.app.batch.schedule import Done, Task, Workers
-from ocp.app.batch.work import LOST, empty_row
+from ocp.app.batch.work import LOST, LoadedProgram, adopt, empty_row
 from ocp.errors import ProblemError
+from ocp.interrupts import Budget, limited
 
+#: who works on this machine
+THREADS, PROCESSES = "threads", "processes"
 #: how often a case may take its process down with it
 LIVES = 2
 #: seconds within which a scheduler answers
@@ -30,13 +34,9 @@ ANSWERS = 10.0
 POLLED = 0.005
 
 
-_ALONE = threading.Lock()
-
-
 def done(task: Task) -> Done:
-    """Do a task, one at a time in every process: programs are shared."""
-    with _ALONE:
-        return task.solved()
+    """Do a task."""
+    return task.solved()
 
 
 class Here(Workers):
@@ -52,18 +52,52 @@ class Here(Workers):
         return [done(self._waiting.pop(0))] if self._waiting else []
 
 
+class Threads(Workers):
+    """Threads of this process, which has one thread for each library meanwhile."""
+
+    def __init__(self, count: int):
+        self.count, self.running, self.budgets = count, dict[Future[Done], Task](), set[Budget]()
+        self.pool, self._libraries = ThreadPoolExecutor(count), threads.limits()
+
+    def submit(self, task: Task) -> None:
+        self.running[self.pool.submit(self._done, task)] = task
+
+    def _done(self, task: Task) -> Done:
+        with limited() as budget:
+            self.budgets.add(budget)
+            try:
+                return done(task)
+            finally:
+                self.budgets.remove(budget)
+
+    def finished(self, seconds: float) -> list[Done]:
+        over = wait(self.running, seconds, FIRST_COMPLETED).done
+        for future in over:
+            self.running.pop(future)
+        return [future.result() for future in over]
+
+    def close(self, wait_for_them: bool) -> None:
+        """End the threads, after their running cases or after their present iterations."""
+        for budget in () if wait_for_them else tuple(self.budgets):
+            budget.stop()
+        self.pool.shutdown(wait=True, cancel_futures=True)
+        self._libraries.restore_original_limits()
+
+
 class Processes(Workers):
     """Processes of this machine. One that dies is replaced, and its cases are tried again, each alone: one that takes its process
     down twice becomes a row that says so."""
 
-    def __init__(self, count: int):
+    def __init__(self, count: int, programs: Mapping[str, LoadedProgram]):
         self.count, self.running, self.deaths = count, dict[Future[Done], Task](), dict[int, int]()
+        self.programs = pickle.dumps(dict(programs))
         self.alone: list[Task] = []  # after a death nobody knows whose fault it was: one by one
         self._start()
 
     def _start(self) -> None:
         with threads.inherited():
-            self.pool = ProcessPoolExecutor(self.count, multiprocessing.get_context("spawn"), initializer=_ready)
+            self.pool = ProcessPoolExecutor(self.count, multiprocessing.get_context("spawn"), initializer=_ready,
+                                            initargs=(self.programs,))
             list(self.pool.map(abs, range(self.count)))  # all are there while the environment holds
 
     def submit(self, task: Task) -> None:
@@ -161,19 +195,28 @@ class Cluster(Workers):
         self.client.close()
 
 
-def _ready() -> None:
-    """Of a process: one thread, and deaf to Ctrl-C, which is for the one who asked, who ends the others."""
+def _ready(programs: bytes) -> None:
+    """Of a process: one thread, the programs that stand ready, and deaf to Ctrl-C, which is for the one who asked, who ends the
+    others."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threads.pinned()
+    for key, made in pickle.loads(programs).items():
+        adopt(key, made)
 
 
 @contextmanager
-def workers(count: int, scheduler: str | None) -> Iterator[tuple[Workers, int]]:
-    """(who works, how many at once): a scheduler's workers, processes, or this process where the count is 0."""
+def workers(count: int, scheduler: str | None, by: str = PROCESSES, programs: Mapping[str, LoadedProgram] | None = None
+            ) -> Iterator[tuple[Workers, int]]:
+    """(who works, how many at once): a scheduler's workers, processes, threads, or this process where the count is 0. programs: by
+    the keys of their recipes, that stand ready."""
+    programs = programs or {}
+    for key, one in programs.items():
+        adopt(key, one)
     if scheduler is None and count == 0:
         yield Here(), 1
         return
-    made: Processes | Cluster = Processes(count) if scheduler is None else Cluster(scheduler)
+    made: Threads | Processes | Cluster = (Cluster(scheduler) if scheduler is not None else Threads(count) if by == THREADS
+                                           else Processes(count, programs))
     whole = False
     try:
         yield made, made.count

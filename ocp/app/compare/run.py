@@ -20,7 +20,7 @@ from ocp.app.pages.folders import csv_text, jsonable, new_folder, write_summary
 from ocp.app.pipeline import provenance, run_loaded
 from ocp.app.screen import busy, counting, wide_console
 from ocp.app.supervisor import is_supervised, report
-from ocp.errors import ProblemError, UnsupportedError
+from ocp.errors import ProblemError, UnsupportedError, positive
 from ocp.interrupts import Activity, time_is_up
 from ocp.methods import METHODS, make_options, uncertified
 from ocp.problem import Status
@@ -43,8 +43,7 @@ def compare(file: Path, *, methods: Sequence[str] = (), overrides: Mapping[str, 
     """
     if repeat < 0:
         raise ProblemError(f"must not be negative, got {repeat}", where="--repeat")
-    if tolerance is not None and not tolerance > 0:
-        raise ProblemError(f"must be positive, got {tolerance:g}", where="--tolerance")
+    positive(tolerance, "--tolerance")
     specs = parse_specs(methods)
     given = dict(overrides or {})
     problem = load_problem(file, given).problem

@@ -147,6 +147,8 @@ def _squares(fig: Figure, box: tuple[float, float, float, float], pattern: Patte
 
     n = len(pattern.names)
     ax = sheet.axes(fig, box)
+    ax.set_axis_on()  # for the names
+    ax.set_frame_on(False)
     ax.imshow(pattern.marks, cmap=ListedColormap(["#ffffff", ALLOWED, LIVE]), vmin=0, vmax=2, aspect="auto",
               interpolation="nearest")
     blocks = len({name.split(": ")[0] for name in pattern.names}) if ": " in pattern.names[0] else 1

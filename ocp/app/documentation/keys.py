@@ -40,6 +40,7 @@ def mappings() -> list[type[Part]]:
     """Every mapping that files may contain, from whole files inwards."""
     found: list[type[Part]] = [*KINDS, IKFile, WbcFile]
     for kind in found:  # grows on the way
+        kind.model_rebuild()  # resolves names of later classes
         inner = [one for field in kind.model_fields.values() for one in records(field.annotation)]
         found += [one for one in dict.fromkeys(inner) if issubclass(one, Part) and one not in found]
     return found
@@ -107,7 +108,7 @@ def examples(gallery: Path) -> dict[tuple[type[Part], str], str]:
     found: dict[tuple[type[Part], str], str] = {}
     for path in sorted(gallery.rglob("*.yaml")):
         source = read_source(path)
-        kind = {"ik": IKFile, "wbc": WbcFile}.get(kind_of(source.tree)) or problem_class(source.tree)
+        kind: Any = {"ik": IKFile, "wbc": WbcFile}.get(kind_of(source.tree)) or problem_class(source.tree)
         for part in _parts(validated(Findings(source), kind)):
             for key in part.model_fields_set:
                 text = _text(getattr(part, key))

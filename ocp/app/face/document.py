@@ -34,7 +34,7 @@ class Document:
     origins: dict[KeyPath, str] = field(default_factory=dict)
     entries: Mapping[KeyPath, Any] = field(default_factory=dict)
 
-    def put(self, path: KeyPath, value: Any) -> None:
+    def put(self, path: KeyPath, value: object) -> None:
         """Set what is at a path; mappings on the way are made."""
         node: Any = self.tree
         for key in path[:-1]:
@@ -42,7 +42,7 @@ class Document:
         node[path[-1]] = plain(value)
         self.origins[path] = written_at()
 
-    def append(self, path: KeyPath, value: Any) -> None:
+    def append(self, path: KeyPath, value: object) -> None:
         """Add an entry to the list at a path."""
         node = self.get(path[:-1])
         listed = node.setdefault(path[-1], [])
@@ -86,7 +86,7 @@ def _in_order(tree: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
     return {key: tree[key] for key in sorted(tree, key=lambda k: keys.index(k) if k in keys else len(keys))}
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """A value as a tree holds it: expressions as text, arrays as lists, NumPy's numbers as Python's."""
     if isinstance(value, Expr):
         return value.text
@@ -107,7 +107,7 @@ def plain(value: Any) -> Any:
     return expr(value).text  # CasADi's, or an error in words
 
 
-def limit(value: Any) -> Any:
+def limit(value: object) -> Any:
     """A limit of a bound: infinity is none."""
     if isinstance(value, (list, tuple, np.ndarray)):
         return [limit(item) for item in value]
@@ -116,7 +116,7 @@ def limit(value: Any) -> Any:
     return plain(value)
 
 
-def key_text(key: Any) -> str:
+def key_text(key: object) -> str:
     """The name that a key means: ``q["elbow"]`` is elbow."""
     text = str(key)
     return text[text.index('["') + 2 : -2] if isinstance(key, Expr) and text.endswith('"]') else text

@@ -18,7 +18,7 @@ Method = TypeVar("Method", bound=Any)
 def with_caller_in_errors(method: Method) -> Method:
     """A method whose errors, if they name no location, name the line that called it."""
     @wraps(method)
-    def called(self: Any, *arguments: Any, **options: Any) -> Any:
+    def called(self: object, *arguments: Any, **options: Any) -> Any:
         try:
             return method(self, *arguments, **options)
         except ProblemError as error:

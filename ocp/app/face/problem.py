@@ -28,7 +28,7 @@ class Problem(Phase):
     duration [s]: a number, or (shortest, longest) or (shortest, longest, guess) where the solver chooses.
     """
 
-    def __init__(self, name: str = "problem", robot: Robot | None = None, /, *, duration: Any = None, description: str = "",
+    def __init__(self, name: str = "problem", robot: Robot | None = None, /, *, duration: object = None, description: str = "",
                  source: str = "", theme: str = ""):
         tree: dict[str, Any] = {"name": name}
         tree |= {key: words for key, words in (("theme", theme), ("description", description), ("source", source)) if words}
@@ -56,13 +56,13 @@ class Problem(Phase):
 
     # ---- numbers, phases, linkages ------------------------------------------------------------------------------------
     @with_caller_in_errors
-    def constant(self, name: str, value: Any) -> Expr:
+    def constant(self, name: str, value: object) -> Expr:
         """A named number."""
         self._document.put(("constants", name), value)
         return Expr(name)
 
     @with_caller_in_errors
-    def parameter(self, name: str, value: Any, *, optimise: Any = None) -> Expr:
+    def parameter(self, name: str, value: object, *, optimise: object = None) -> Expr:
         """A named number that stays a symbol; optimise: (lower, upper) within which the solver chooses it."""
         self._document.put(("parameters", name), value if optimise is None else {"value": value, "optimise": limit(optimise)})
         return Expr(name)
@@ -84,7 +84,8 @@ class Problem(Phase):
         return Phase(self._document, at, (*at, "system") if own_system or robot is not None else ("system",), name)
 
     @with_caller_in_errors
-    def linkage(self, value: Any, /, *, name: str | None = None, lower: Any = None, upper: Any = None, equal: Any = None) -> None:
+    def linkage(self, value: object, /, *, name: str | None = None, lower: object = None, upper: object = None,
+                equal: object = None) -> None:
         """A constraint between ends of phases: ``linkage(p.at_start("x") == p.at_final("x"))``."""
         limits = {key: limit(item) for key, item in (("lower", lower), ("upper", upper), ("equal", equal)) if item is not None}
         if isinstance(value, Relation):
@@ -108,7 +109,7 @@ class Problem(Phase):
             self._document.put(("accept", key), value)
 
     @with_caller_in_errors
-    def set(self, path: str, value: Any) -> None:
+    def set(self, path: str, value: object) -> None:
         """Set any key of the file: ``set("phase.duration", 2)``, also keys without a method of their own."""
         from ocp.app.files.syntax.overrides import changed
         from ocp.app.files.syntax.yaml_source import Source
@@ -213,7 +214,7 @@ class Problem(Phase):
         return closed_loop(self._with_mpc(section))
 
     @with_caller_in_errors
-    def controller(self, *, safe: Any = "hold", **section: Any) -> Controller:
+    def controller(self, *, safe: object = "hold", **section: Any) -> Controller:
         """Its receding horizon for a loop of your own: ``mpc = p.controller(rate=100)``, ``mpc.reset(x)``, then ``u = mpc.step(x,
         t)`` every sampling period. safe: the control of a step without a plan: ``"hold"``, ``"plan"`` or a function (t, x) -> u.
         Keywords are those of the section ``mpc``; what is there of plants, disturbances and tracked quantities plays no part."""

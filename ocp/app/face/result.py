@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ocp.app.face.watched import Callback
     from ocp.app.files.load import LoadedProblem
     from ocp.app.pages.scene import Scene
-    from ocp.problem import Certificate, Finding, Solution
+    from ocp.problem import Certificate, Finding, Solution, Status
 
 
 @dataclass(frozen=True, repr=False)
@@ -43,11 +43,16 @@ class Result(Shown):
         return self.solution.ok
 
     @property
-    def status(self) -> str:
-        """How the solve ended, in a sentence that says what to try next."""
-        from ocp.app.sentences import ending
+    def status(self) -> Status:
+        """How the solve ended, by name: ``result.status == "CONVERGED"``; of use beside :attr:`ok`, which asks the certificate."""
+        return self.solution.status
 
-        return ending(self.solution)
+    @property
+    def ending(self) -> str:
+        """How the solve ended, in words that say what to try next."""
+        from ocp.app import sentences
+
+        return sentences.ending(self.solution)
 
     @property
     def objective(self) -> float:
@@ -193,7 +198,7 @@ class Result(Shown):
                  f"{self.duration:.6g} s, {len(self.solution.iterations)} iterations in {self.seconds['solve']:.2f} s"]
         if not self.ok:
             failures = () if self.certificate is None else sentences(self.certificate.failures)
-            lines += [f"  {self.status}", *(f"  fails: {words}" for words in failures)]
+            lines += [f"  {self.ending}", *(f"  fails: {words}" for words in failures)]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:

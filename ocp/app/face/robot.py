@@ -162,11 +162,11 @@ class Robot:
         """The force of a constraint or contact that is active."""
         return Expr(f"constraint_force({_quoted(name)})", size=None)
 
-    def pose_error(self, frame: str, *, position: Any, **rotation: Any) -> FrameError:
+    def pose_error(self, frame: str, *, position: object, **rotation: Any) -> FrameError:
         """A frame's difference from a pose: ``rpy=``, ``quaternion=`` or ``axis_angle=``; six components."""
         return FrameError("pose_error", {"frame": self._frame(frame), "position": plain(position), **plain(rotation)})
 
-    def position_error(self, frame: str, position: Any) -> FrameError:
+    def position_error(self, frame: str, position: object) -> FrameError:
         """A frame's difference from a point of the world: three components."""
         return FrameError("position_error", {"frame": self._frame(frame), "position": plain(position)})
 
@@ -174,7 +174,7 @@ class Robot:
         """A frame's rotation from a target: ``rpy=``, ``quaternion=`` or ``axis_angle=``; three components."""
         return FrameError("orientation_error", {"frame": self._frame(frame), **plain(rotation)})
 
-    def configuration(self, q: Any) -> dict[str, Any]:
+    def configuration(self, q: object) -> dict[str, Any]:
         """Coordinates [nq] in the order of the model as joints and base by name, for start, final and guess."""
         from ocp.app.files.robot.states import configuration_by_name
 

@@ -49,7 +49,7 @@ class ClosedLoopResult(Shown):
         """Times [n+1] of the samples in seconds."""
         return self.loop.t
 
-    def __getitem__(self, name: Any) -> np.ndarray:
+    def __getitem__(self, name: object) -> np.ndarray:
         """A state at ``t`` [n+1], or a control that acts from each of them [n]."""
         system = self.loop.problem.phase.system
         which, index = column(name, system.space.names, system.controls)
@@ -134,7 +134,7 @@ class Simulated(Shown):
         """Times [k] in seconds, both sides of a jump among them."""
         return self.motion.t
 
-    def __getitem__(self, name: Any) -> np.ndarray:
+    def __getitem__(self, name: object) -> np.ndarray:
         """A state at ``t`` [k], or a control, constant over each step [k less the number of phases]."""
         columns = []
         for leg in self.motion.legs:
@@ -250,7 +250,7 @@ class WholeBodyResult(Shown):
         """Times [n+1] of the control steps in seconds."""
         return self.outcome.run.t
 
-    def __getitem__(self, name: Any) -> np.ndarray:
+    def __getitem__(self, name: object) -> np.ndarray:
         """A state at ``t`` [n+1] (``q.base.px`` of a floating base), or the torque of a motor ``tau["joint"]`` [n]."""
         from ocp.app.files.robot.states import alias
         from ocp.bridge import model_space

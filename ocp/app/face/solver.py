@@ -6,10 +6,13 @@ import logging
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from dynamics.errors import near
 from ocp.app.batch.recipe import Range, Recipe, recipe_of
@@ -22,9 +25,12 @@ from ocp.errors import ProblemError
 from ocp.problem import Problem as Mathematics
 
 if TYPE_CHECKING:
-    from ocp.app.batch.run import Table
+    from ocp.app.batch.run import Sweep, Table
     from ocp.app.files.load import LoadedProblem
     from ocp.problem import Solution
+
+#: who solves many cases, by what they are
+AUTO = "auto"
 
 
 class CaseResult(Result):
@@ -98,7 +104,7 @@ class Solver:
     def _made(self, paths: Sequence[str]) -> tuple[Recipe, tuple[str, ...]]:
         from ocp.app.files.syntax.yaml_text import dump
 
-        ranges = {path: _around(self._value(path), None) for path in paths}
+        ranges = {path: _around(self._value(path)) for path in paths}
         return recipe_of(dump(ordered(self._document.tree)), self.folder, self._document.name, ranges)
 
     def _value(self, path: str) -> Any:
@@ -147,7 +153,8 @@ class Solver:
         Raises ProblemError for a path that is not there, for a value outside its bounds, and for what is no number of the program.
         """
         begin = time.perf_counter()
-        _check_how(guess, callback, time_limit)
+        if guess is not None or callback is not None or time_limit is not None:
+            _check_how(guess, callback, time_limit)
         given = self.by_path(values, x0=x0, goal=goal, parameters=parameters, bounds=bounds)
         problem = self._case(given)
         compiled, start = self.compiled, guess.point if isinstance(guess, CaseResult) else None
@@ -162,24 +169,36 @@ class Solver:
     def _case(self, values: Mapping[str, Any]) -> Mathematics:
         """The problem with the values of a case; paths that come up for the first time are looked at."""
         for path, value in values.items():
-            if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value):
+            if not (_is_number(value) and math.isfinite(value)):
                 raise ProblemError(f"expected a finite number, got {value!r}", where=path)
-        new = [path for path in values if path not in self._recipe.base]
-        if new:
-            self._learn(new, values)
-        values = {**self._recipe.base, **{path: float(value) for path, value in values.items()}}
+        self._learn({path: [value] for path, value in values.items() if path not in self._recipe.base})
         return self._recipe.problem(self.compiled.loaded, values)
 
-    def _learn(self, paths: Sequence[str], values: Mapping[str, Any]) -> None:
-        """Paths of numbers that need no other program."""
-        ranges = {path: _around(self._value(path), values[path]) for path in paths}
+    def _learn(self, columns: Mapping[str, Sequence[float]]) -> None:
+        """Paths of numbers that need no other program. columns: values that are wanted of each."""
+        if not columns:
+            return
+        ranges = {path: _around(self._value(path), *values) for path, values in columns.items()}
         found, left = recipe_of(self._recipe.text, self.folder, self._document.name, ranges)
         if left or found.parameters:
             path = (*left, *found.parameters)[0]
             raise ProblemError("is a constant of the compiled program; name it in compile(), or vary it in a sweep",
                                where=path)
-        self._recipe = replace(self._recipe, base={**self._recipe.base, **found.base},
-                               rates={**self._recipe.rates, **found.rates})
+        base = {**found.base, **self._written(found)}
+        self._recipe = replace(self._recipe, base={**self._recipe.base, **base}, rates={**self._recipe.rates, **found.rates})
+
+    def _written(self, found: Recipe) -> dict[str, float]:
+        """What the paths of a recipe are in the file, where that is no plain number (an expression, degrees): it gives the problem
+        numbers from which it follows."""
+        paths = [path for path in found.base if not _is_number(self._value(path))]
+        if not paths:
+            return {}
+        with np.errstate(invalid="ignore"):  # bounds that are none
+            off = self.compiled.loaded.numbers.values - found.load().numbers.values
+        at = np.flatnonzero(np.any([found.rates[path] for path in paths], axis=0) & np.isfinite(off))
+        rates = np.array([found.rates[path][at] for path in paths])
+        steps = np.linalg.lstsq(rates.T, off[at], rcond=None)[0]
+        return {path: found.base[path] + float(step) for path, step in zip(paths, steps, strict=True)}
 
     def by_path(self, values: Mapping[str, Any] | None = None, /, *, x0: Any = None, goal: Any = None, parameters: Any = None,
                 bounds: Any = None) -> dict[str, float]:
@@ -187,7 +206,8 @@ class Solver:
         tree = self._document.tree
         first, last = ("phase", "phase") if "phase" in tree else ("phases[0]", f"phases[{len(tree.get('phases', [])) - 1}]")
         found: dict[str, Any] = {}
-        for at, word, given in ((f"{first}.start", "x0", x0), (f"{last}.final", "goal", goal), (f"{first}.bounds", "bounds", bounds)):
+        given_at = (f"{first}.start", "x0", x0), (f"{last}.final", "goal", goal), (f"{first}.bounds", "bounds", bounds)
+        for at, word, given in given_at:
             if given is None:
                 continue
             if isinstance(own := plain(given), (list, tuple)) and word != "bounds":
@@ -207,33 +227,58 @@ class Solver:
         return dict(zip(names, values, strict=True))
 
     # ---- many ---------------------------------------------------------------------------------------------------------
-    def solve_many(self, table: Any, *, processes: int | None = 0, scheduler: str | None = None, folder: str | Path | None = None,
-                   keep: str = "none", certify: bool = True, progress: bool = False, overwrite: bool = False) -> Table:
+    def solve_many(self, table: Any, *, workers: int | None = 0, by: str = AUTO, scheduler: str | None = None,
+                   folder: str | Path | None = None, keep: str = "none", certify: bool = True, progress: bool = False,
+                   overwrite: bool = False, processes: int | None = 0) -> Table:
         """Solve the cases of a table, each from the solution of its nearest neighbour: rows do not depend on how many work.
 
-        table: a list of mappings of paths to values, or a mapping of paths to columns (a data frame is one). processes: of this
-        machine, 0: this one, None: as many as there are processors; scheduler: address of a Dask scheduler. folder: where rows are
-        kept; the same call goes on with what a killed one left. progress: show a bar.
+        table: a list of mappings of paths to values, or a mapping of paths to columns (a data frame is one). workers: how many, 0:
+        this process alone, None: as many as there are processors. by: "threads", "processes" of this machine, or "auto": threads
+        for cases without certificates, whose time is spent in loops that release the lock of the interpreter, else processes.
+        scheduler: address of a Dask scheduler. folder: where rows are kept; the same call goes on with what a killed one left.
+        progress: show a bar. processes: ``workers`` of that kind.
         """
         from ocp.app.batch.command import progress_bar
-        from ocp.app.batch.run import Sweep, swept
-        from ocp.app.batch.workers import processors
+        from ocp.app.batch.run import swept
+        from ocp.app.batch.workers import PROCESSES, THREADS, processors
+
+        if by not in (known := (AUTO, THREADS, PROCESSES)):
+            raise ProblemError(f"no workers named {by!r}{near(str(by), known)}", where="by")
+        if processes != 0:
+            workers, by = processes, PROCESSES
+        count = processors() if workers is None else workers
+        if not _is_number(count) or count != int(count) or count < 0:
+            raise ProblemError(f"expected a number of workers, got {count!r}", where="workers")
+        kind = by if by != AUTO else PROCESSES if certify else THREADS
+        sweep = self._sweep(table, keep, certify)
+        programs = {} if sweep.recipe is None else {sweep.recipe.key: self.compiled}
+        with progress_bar(len(sweep.cases), not progress) as tell:
+            return swept(sweep, None if folder is None else Path(folder), processes=count, scheduler=scheduler, overwrite=overwrite,
+                         tell=tell, by=kind, programs=programs)
+
+    def _sweep(self, table: Any, keep: str, certify: bool) -> Sweep:
+        """The cases of a table, by the program of the solver where that takes all of their values."""
+        from ocp.app.batch.run import KEEP, Sweep
         from ocp.app.files.syntax.yaml_text import dump
 
+        if keep not in KEEP:
+            raise ProblemError(f"keeps none, all, failed or best; got {keep!r}{near(str(keep), KEEP)}", where="keep")
         rows = [self.by_path(row) for row in rows_of(table)]
         for number, row in enumerate(rows):
             for path, value in row.items():
                 if isinstance(value, float) and not math.isfinite(value):
                     raise ProblemError(f"row {number}: expected a finite number, got {value!r}", where=path)
         paths = tuple(dict.fromkeys(path for row in rows for path in row))
-        for path in paths:
-            self._value(path)
-        cases = tuple(tuple(row.get(path, self._value(path)) for path in paths) for row in rows)
-        sweep = Sweep(dump(ordered(self._document.tree)), str(Path(self.folder).resolve()), self._document.name, paths, cases, keep,
-                      certify)
-        place, count = None if folder is None else Path(folder), processors() if processes is None else processes
-        with progress_bar(len(cases), not progress) as tell:
-            return swept(sweep, place, processes=count, scheduler=scheduler, overwrite=overwrite, tell=tell)
+        known = {path: self._value(path) for path in paths}
+        cases = tuple(tuple(row.get(path, known[path]) for path in paths) for row in rows)
+        columns = dict(zip(paths, zip(*cases, strict=True), strict=True))
+        recipe = None
+        if all(_is_number(value) for case in cases for value in case):
+            with suppress(ProblemError):  # what is structure has a program for each value
+                self._learn({path: values for path, values in columns.items() if path not in self._recipe.base})
+                recipe = self._recipe
+        return Sweep(dump(ordered(self._document.tree)), str(Path(self.folder).resolve()), self._document.name, paths, cases, keep,
+                     certify, recipe=recipe)
 
     def __repr__(self) -> str:
         return f"Solver of {self._document.tree['name']!r}: {', '.join(self._recipe.base) or 'nothing varied yet'}"
@@ -271,11 +316,15 @@ def _check_how(guess: Any, callback: Any, time_limit: Any) -> None:
             raise ProblemError(f"expected {wanted}, got {given!r}", where=word)
 
 
-def _around(known: Any, other: Any) -> Range:
-    """A range with the known value as its base, or the given one where that is no number."""
-    numbers = [float(v) for v in (known, other) if isinstance(v, (int, float)) and not isinstance(v, bool)]
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _around(*values: Any) -> Range:
+    """A range with the first number among values as its base."""
+    numbers = [float(value) for value in values if _is_number(value)]
     if not numbers:
-        raise ProblemError(f"{known!r} is not a number")
+        raise ProblemError(f"{values[0]!r} is not a number")
     low, high = min(numbers), max(numbers)
     if low == high:
         high = low + 0.1 * (abs(low) or 1.0)

@@ -54,15 +54,15 @@ class Iterate:
         found: Sequence[Trajectory] | None = self._present()
         return () if found is None else tuple(found)
 
-    def _column(self, name: Any) -> tuple[str, int]:
+    def _column(self, name: object) -> tuple[str, int]:
         system = self._problem.phases[0].system
         return column(name, system.space.names, system.inputs)
 
-    def __getitem__(self, name: Any) -> np.ndarray:
+    def __getitem__(self, name: object) -> np.ndarray:
         which, index = self._column(name)
         return getattr(self.parts[0], which)[:, index]
 
-    def __call__(self, name: Any, times: Any) -> np.ndarray:
+    def __call__(self, name: object, times: object) -> np.ndarray:
         which, index = self._column(name)
         path = self.parts[0]
         return np.asarray((path.state if which == "x" else path.control)(times))[..., index]

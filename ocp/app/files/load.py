@@ -293,7 +293,7 @@ def _spread(spec: Mapping[str, Any], within: Container[str], path: KeyPath) -> I
     yield from ((name, value, (*path, section, name)) for section in inner for name, value in spec[section].items())
 
 
-def _option(reader: Reader, value: Any, kind: Any, path: KeyPath) -> Any:
+def _option(reader: Reader, value: object, kind: object, path: KeyPath) -> Any:
     kinds = typing.get_args(kind) or (kind,)
     if bool in kinds and isinstance(value, bool):
         return value

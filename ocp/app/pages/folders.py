@@ -129,7 +129,7 @@ def _put_in_place(partial: Path, target: Path) -> None:
 
 
 # ------------------------------------------------------------------------------------------------ data
-def jsonable(value: Any) -> Any:
+def jsonable(value: object) -> Any:
     """Plain JSON data: arrays become lists, enumerations their names, paths text, non-finite numbers strings."""
     if isinstance(value, enum.Enum):
         return value.name
@@ -152,7 +152,7 @@ def jsonable(value: Any) -> Any:
     return str(value)
 
 
-def restore(value: Any) -> Any:
+def restore(value: object) -> Any:
     """The number behind one of the three strings that stand for non-finite numbers; anything else unchanged."""
     return float(value) if isinstance(value, str) and value in ("NaN", "Infinity", "-Infinity") else value
 
@@ -202,7 +202,7 @@ def csv_text(rows: Iterable[Sequence[Any]]) -> str:
     return out.getvalue()
 
 
-def _shown(cell: Any) -> Any:
+def _shown(cell: object) -> Any:
     if not isinstance(cell, str) or not cell.startswith(_FORMULA):
         return cell
     try:

@@ -119,7 +119,7 @@ def number(value: Any, digits: int = 6) -> str:
     return f"{x:.{digits}g}".replace("-", "−")
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     """Nested plain data on one line."""
     if isinstance(value, Mapping):
         return ", ".join(f"{k} {_text(v)}" for k, v in value.items())

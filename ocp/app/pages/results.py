@@ -46,7 +46,7 @@ from ocp.app.pages.folders import (
 )
 from ocp.app.pages.legs import Leg, alike, chosen, legs, union, widened
 from ocp.app.pages.scene import Scene
-from ocp.app.sentences import message, remarks, sentences, tried
+from ocp.app.sentences import STATUSES, message, remarks, sentences, tried
 from ocp.errors import ProblemError
 from ocp.interrupts import Activity, attempt, check
 from ocp.methods import in_discrete_time
@@ -192,7 +192,7 @@ def summarise(solution: Solution, provenance: Mapping[str, Any]) -> dict[str, An
         "format": FORMAT, "format_version": FORMAT_VERSION,
         "problem": {"name": problem.name, "description": problem.description, "source": problem.source},
         "method": solution.method,
-        "status": {"name": solution.status.name, "sentence": solution.status.sentence, "message": message(solution)},
+        "status": {"name": solution.status.name, "sentence": STATUSES[solution.status], "message": message(solution)},
         "ok": solution.ok,
         "objective": solution.objective,
         "objective_text": with_bar(solution),

@@ -18,6 +18,21 @@ TABLES = (certificate.SENTENCES, reach.SENTENCES, strategy.SENTENCES, solvers.SE
           closed_loops.SENTENCES)
 SENTENCES: Mapping[Kind, Wording] = {kind: wording for table in TABLES for kind, wording in table.items()}
 
+#: how a solve ended, and what to try next
+STATUSES = {
+    Status.CONVERGED: "The method reached its tolerances.",
+    Status.MESH_TOLERANCE: "The program is solved, but some intervals of the mesh miss the tolerance that was asked of them.",
+    Status.ITERATION_LIMIT: "The iteration limit was reached; raise it, improve the guess or coarsen the mesh.",
+    Status.INFEASIBLE: "No point that satisfies all constraints was found; relax what is named first.",
+    Status.STALLED: "No step makes progress; check scaling and derivatives, or start from another guess.",
+    Status.DIVERGED: "The iterates or the rollout grew without bound; shorten the horizon or start from a better guess.",
+    Status.UNBOUNDED: "The objective decreases without bound; a cost, a bound or an end condition is missing.",
+    Status.NOT_A_NUMBER: "A function returned NaN or infinity; the message names it.",
+    Status.INTERRUPTED: "Interrupted by the user; the best iterate so far is returned.",
+    Status.TIME_LIMIT: "The time limit was reached; the best iterate so far is returned.",
+    Status.FAILED: "The solver failed; its message follows.",
+}
+
 
 def sentence(finding: Finding) -> str:
     """The sentence for a finding."""
@@ -48,7 +63,7 @@ def how_it_ended(ending: Finding | None) -> str:
 
 def status_and_ending(status: Status, ending: Finding | None) -> str:
     """The sentence of a status and an ending."""
-    return f"{status.sentence} {how_it_ended(ending)}".strip()
+    return f"{STATUSES[status]} {how_it_ended(ending)}".strip()
 
 
 def message(solution: Solution, violations: bool = True) -> str:
@@ -74,4 +89,4 @@ def tried(solution: Solution) -> tuple[str, ...]:
 
 def ending(solution: Solution) -> str:
     """How a solve ended: the sentence of its status, and ``message``."""
-    return f"{solution.status.sentence} {message(solution)}".strip()
+    return f"{STATUSES[solution.status]} {message(solution)}".strip()

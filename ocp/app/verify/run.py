@@ -28,7 +28,7 @@ from ocp.app.simulate.findings import energies
 from ocp.app.verify import records
 from ocp.app.verify.records import FAIL, PASS, SKIPPED, Score, Scoreboard
 from ocp.certify import Tolerances
-from ocp.errors import ProblemError
+from ocp.errors import ProblemError, positive
 from ocp.interrupts import Activity, time_is_up
 from ocp.methods import make_options, solve
 from ocp.problem import SOLVED, Solution, Status
@@ -57,8 +57,7 @@ def verify(paths: Sequence[Path] = (), *, quick: bool = False, every: bool = Fal
     0: all pass; 1: something failed, was out of time or not reached. Raises ProblemError for locations that do not exist.
     """
     screen = wide_console()
-    if seconds is not None and not seconds > 0:
-        raise ProblemError(f"must be positive, got {seconds:g}", where="--seconds")
+    positive(seconds, "--seconds")
     limit = seconds if seconds is not None else QUICK_SECONDS if quick else None
     folder = out or Path("results") / "verify"
     paths = records.gather(list(paths) or [gallery()])

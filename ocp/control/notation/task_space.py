@@ -26,7 +26,7 @@ from ocp.control.notation.numerical_ik import rotation_error
 from ocp.control.notation.prioritised import Prioritised, solve_levels, stacked
 from ocp.control.pseudo_inverse import pseudo_inverse
 from ocp.control.task_kernel import RobotKey
-from ocp.errors import ProblemError
+from ocp.errors import ProblemError, positive
 
 Array = NDArray[np.float64]
 
@@ -87,8 +87,7 @@ class Gains:
     @classmethod
     def tuned(cls, frequency: float, damping_ratio: float = 1.0) -> Gains:
         """k_p = ω², k_d = 2 D ω for a natural frequency (Hz), ω = 2π frequency, and D (1: no overshoot)."""
-        if not frequency > 0.0:
-            raise ProblemError(f"must be positive, got {frequency!r}", where="Gains.tuned, frequency")
+        positive(frequency, "Gains.tuned.frequency")
         omega = 2 * np.pi * frequency
         return cls(omega**2, 2 * damping_ratio * omega)
 

@@ -24,7 +24,7 @@ from dynamics.model.model import Model
 from ocp.control.notation.numerical_ik import rotation_error
 from ocp.control.pseudo_inverse import damped_inverse, null_space_projector, pseudo_inverse
 from ocp.control.task_kernel import RobotKey
-from ocp.errors import ProblemError
+from ocp.errors import ProblemError, positive
 
 Array = NDArray[np.float64]
 
@@ -111,8 +111,7 @@ def error_ratio(gain: float, dt: float) -> float:
 
 def gain_limit(dt: float) -> float:
     """2 / dt: with constant control over steps of dt (s) the loop is stable for smaller gains."""
-    if not dt > 0.0:
-        raise ProblemError(f"must be positive, got {dt!r}", where="gain_limit.dt")
+    positive(dt, "gain_limit.dt")
     return 2.0 / dt
 
 

@@ -129,8 +129,8 @@ def bind_rows(bank: Bank, plan: Plan, path: Path, k: int) -> int:
 
 
 @linked(**INLINE)
-def slopes(e: Engine, k: int) -> int:
-    """Rows c of knot k and their derivatives C by z, after the expansion of its step. Returns 0 or a status."""
+def jacobian(e: Engine, k: int) -> int:
+    """Constraints c of knot k and their Jacobian C by z, after the expansion of its step. Returns 0 or a status."""
     bank, conset = e.bank, e.conset
     first = bind_rows(bank, e.plan, e.path, k)
     bank.res[0] = row_address(conset.c, k)
@@ -138,11 +138,11 @@ def slopes(e: Engine, k: int) -> int:
     bank.res[2] = address_of(conset.B)
     status = evaluate(bank, first + JACOBIAN)
     C, T, B, kind = conset.C[k], conset.T[k], conset.B, e.plan.which[k]
-    held = conset.held[kind]
-    if held > 0:
+    count = conset.value_counts[kind]
+    if count > 0:
         for r in range(conset.number[kind]):
-            for i in range(held):
-                by = B[r * held + i]
+            for i in range(count):
+                by = B[r * count + i]
                 if by != 0.0:  # a cone has the forces of one contact
                     for s in range(C.shape[1]):
                         C[r, s] += by * T[i, s]
@@ -164,7 +164,7 @@ def penalty(e: Engine, path: Path, k: int) -> float:
 
 @linked(**INLINE)
 def row_curvature(e: Engine, k: int) -> int:
-    """Hessian of the rows of knot k times their gradient, into ``hessian``, after ``slopes``. Returns 0 or a status."""
+    """Hessian of the rows of knot k times their gradient, into ``hessian``, after ``jacobian``. Returns 0 or a status."""
     bank, conset = e.bank, e.conset
     first = bind_rows(bank, e.plan, e.path, k)
     bank.arg[5] = row_address(conset.T, k)
@@ -181,7 +181,7 @@ def add_gradient(e: Engine, k: int, g: Array) -> float:
     rows = conset.number[kind]
     if rows == 0:
         return 0.0
-    if slopes(e, k) != 0 or np.isnan(terms(conset, kind, k, conset.c[k], conset.gradient[k])):
+    if jacobian(e, k) != 0 or np.isnan(terms(conset, kind, k, conset.c[k], conset.gradient[k])):
         return np.nan
     C, gradient = conset.C[k], conset.gradient[k]
     for r in range(rows):

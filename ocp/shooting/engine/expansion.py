@@ -7,7 +7,7 @@ import numpy as np
 from dynamics.kernels.linked import linked
 from dynamics.loops.dense import clear, flat
 from dynamics.loops.vectors import OPTIONS
-from ocp.shooting.engine.augmented import add_gradient, row_curvature, slopes, stiffness
+from ocp.shooting.engine.augmented import add_gradient, jacobian, row_curvature, stiffness
 from ocp.shooting.engine.knots import ROW_HESSIAN, SLOTS, complete, differentiate, full_hessian, in_one
 from ocp.shooting.engine.lq import adjoint, costates, projected_gradient
 from ocp.shooting.engine.record import CONVEXIFY, FULL, GAP, GAUSS_NEWTON, GRADIENT, UNIT, VIOLATION, Engine
@@ -131,7 +131,7 @@ def lagrangian(e: Engine) -> int:
         if differentiate(e, k, model.H, not full) != 0 or (full and full_hessian(e, k) != 0):
             return k
         if conset.number[kind] > 0:
-            if slopes(e, k) != 0:
+            if jacobian(e, k) != 0:
                 return k
             if full and bank.address[SLOTS * kind + ROW_HESSIAN] != 0:
                 if row_curvature(e, k) != 0:

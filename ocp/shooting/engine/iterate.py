@@ -304,7 +304,7 @@ def begin(e: Engine) -> None:
     s[r.SMALLEST], s[r.WAITED], s[r.FILTERED], s[r.STEPS], s[r.FIRST_GAP] = s[r.GRADIENT], 0.0, 0.0, 0.0, s[r.GAP]
 
 
-@linked
+@linked(nogil=True)
 def perform(e: Engine, task: int, log: Array, tolerance: float, inexact: float, most: int) -> tuple[int, int]:
     """The interface of a search to Python, by one function: one to compile and to load. Returns (lines written to the log, ending
     or failed knot or -1)."""

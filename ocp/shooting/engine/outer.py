@@ -126,7 +126,7 @@ def constrained(e: rec.Engine, o: Outer, log: Array, most: int) -> tuple[int, in
         begin(e)
 
 
-@linked
+@linked(nogil=True)
 def perform(e: rec.Engine, o: Outer, task: int, log: Array, most: int) -> tuple[int, int]:
     """As ``ocp.shooting.engine.iterate.perform``, tolerances by the schedule, with the tasks of the outer iterations. most: for
     JUDGE and ADVANCE the ending."""

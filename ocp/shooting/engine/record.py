@@ -41,8 +41,8 @@ class Plan(Record):
 
 
 class Path(Record):
-    """States x [S+1, nx], controls u [S, M], costs [S+1], gaps [S, nw] (step [-] next state), and values of the dynamics that rows
-    hold inner [S+1, n], as steps leave them."""
+    """States x [S+1, nx], controls u [S, M], costs [S+1], gaps [S, nw] (step [-] next state), and values of the dynamics in
+    constraints, inner [S+1, n], as steps leave them."""
 
     x: Array
     u: Array
@@ -52,15 +52,15 @@ class Path(Record):
 
 
 class ConstraintSet(Record):
-    """Hard constraints. By kind: number [kinds] of rows; kind, size [kinds, r] as in ``ocp.shooting.stages.rows``; held [kinds]:
-    how many values of the dynamics they hold. By knot: holds [S+1, r]; multipliers lam and penalties mu [S+1, r]; the expansion
-    leaves c, gradient [S+1, r] (of the augmented terms by c), C [S+1, r, w] and T [S+1, n, w], the derivative of what they hold.
+    """Hard constraints. By kind: number [kinds] of rows; kind, size [kinds, r] as in ``ocp.shooting.stages.rows``; value_counts
+    [kinds] of values of the dynamics. By knot: holds [S+1, r]; multipliers lam and penalties mu [S+1, r]; the expansion
+    leaves c, gradient [S+1, r] (of the augmented terms by c), C [S+1, r, w] and T [S+1, n, w], the derivative of these values.
     Scratch: B [r n]; c_try, gradient_try [1, r]; hessian [2, N + M, w]; cone [r, r]; acting, weighted [r, w]. barrier: weight of
     the logarithmic barrier that constraints of inequalities and cones have instead of multipliers, 0: none; margin: distance to a
     row below which it is quadratic."""
 
     number: Array
-    held: Array
+    value_counts: Array
     kind: Array
     size: Array
     holds: Array

@@ -65,7 +65,7 @@ def compile_horizon(horizon: Horizon, options: ILQROptions) -> Compiled:
             if options.hessian == "auto" or options.tuning.convexify == "gauss_newton":
                 found["expand"] = stage.expand
         if stage.rows.count:
-            found |= {"value": stage.rows.outer, "jacobian": stage.rows.slopes}
+            found |= {"value": stage.rows.outer, "jacobian": stage.rows.jacobian}
             if stage.rows.curvature.jac_sparsity(0, 6).nnz():  # else all rows are linear
                 found["row_hessian"] = stage.rows.curvature
         wanted |= {len(_SLOT) * i + _SLOT[name]: function for name, function in found.items() if function is not None}
@@ -113,9 +113,9 @@ def _mechanics(compiled: Compiled) -> tuple[dict[int, Any], Workspaces]:
     for i in compiled.by_loops:
         stage, kernels = horizon.kinds[i], {slot: kernel for (kind, slot), kernel in compiled.robot.items() if kind == i}
         assert stage.local is not None
-        held = stage.rows.held if stage.expand is None else ()  # else generated code gives them
+        used = stage.rows.value_indices if stage.expand is None else ()  # else generated code gives them
         found[i], more = mechanics.make_mechanics(stage.local.system, options.integrator, options.cost_quadrature == "rectangle",
-                                                  kernels, held, kinds)
+                                                  kernels, used, kinds)
         kinds[i], spaces = found[i].pointer, [*spaces, *more]
     return found, spaces
 
@@ -144,9 +144,9 @@ def make_store(compiled: Compiled) -> tuple[Engine, Workspaces]:
     holds = np.zeros((S + 1, r), dtype=np.int64)
     holds[:, :horizon.holds().shape[1]] = horizon.holds()
     conset = record.ConstraintSet(
-        np.array([s.rows.count for s in kinds]), np.array([len(s.rows.held) for s in kinds]), rows[0].copy(), rows[1].copy(),
-        holds, z((S + 1, r)), np.ones((S + 1, r)), z((S + 1, r)), z((S + 1, r)), z((S + 1 if any_rows else 1, r, w)),
-        z((S + 1, inner, w)), z(r * inner), z((1, r)), z((1, r)), z((2, N + M, w)), z((r, r)),
+        np.array([s.rows.count for s in kinds]), np.array([len(s.rows.value_indices) for s in kinds]), rows[0].copy(),
+        rows[1].copy(), holds, z((S + 1, r)), np.ones((S + 1, r)), z((S + 1, r)), z((S + 1, r)),
+        z((S + 1 if any_rows else 1, r, w)), z((S + 1, inner, w)), z(r * inner), z((1, r)), z((1, r)), z((2, N + M, w)), z((r, r)),
         z((r, w)), z((r, w)), 0.0, 1.0)
     coarse = options.hessian != "gauss_newton" and options.tuning.convexify == "gauss_newton"
     spare = record.Spare(z((S + 1, nw)), z((S, M)), z((1, nw)), z((1, nx)), z((64, 2)), z((S + 1 if coarse else 1, N + M, w)),

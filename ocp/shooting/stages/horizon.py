@@ -81,7 +81,7 @@ class Horizon:
     @property
     def inner(self) -> int:
         """Most values of the dynamics that rows of a stage hold, at least one."""
-        return max(1, *(len(stage.rows.held) for stage in self.kinds))
+        return max(1, *(len(stage.rows.value_indices) for stage in self.kinds))
 
     def kind(self, k: int) -> Stage:
         """Kind of stage k."""

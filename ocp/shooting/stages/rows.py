@@ -36,10 +36,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of one kind of stage. They may hold values k [n] of the dynamics, which the step evaluates, those with the numbers
-    ``held`` of ``sought(t, x, u)``; T [n, w] is their derivative by z.
+    """Constraints of one kind of stage. They may depend on values k [n] of the dynamics, which the step evaluates: entries
+    ``value_indices`` of ``sought(t, x, u)``; T [n, w] is their derivative by z.
 
-    outer(t, x, u, p, k) -> c [r];  slopes(t, x, u, p, k) -> c, C [r, w] by z and B [r, n] by k;  curvature(t, x, u, p, k, T, y) ->
+    outer(t, x, u, p, k) -> c [r];  jacobian(t, x, u, p, k) -> c, C [r, w] by z, B [r, n] by k;  curvature(t, x, u, p, k, T, y) ->
     Hessian [ndx + nu, w] of y' c by z, on and below the diagonal. Matrices row by row, w the width of the horizon.
 
     kind [r]; size [r]: rows of the cone that begins here; needs_control [r]; names [r]: component by component; unit [r]: what one
@@ -47,10 +47,10 @@ class Rows:
     """
 
     outer: ca.Function
-    slopes: ca.Function
+    jacobian: ca.Function
     curvature: ca.Function
     sought: ca.Function | None
-    held: tuple[int, ...]
+    value_indices: tuple[int, ...]
     kind: np.ndarray
     size: np.ndarray
     needs_control: np.ndarray
@@ -71,8 +71,8 @@ class Rows:
         return make("adjoint", [*at, y], [ca.densify(ca.gradient(product, at[i])) for i in (1, 2)])
 
     def inner(self, t: Expr, x: Expr, u: Expr) -> Expr:
-        """Values k of the dynamics that the rows hold."""
-        return ca.DM(0, 1) if self.sought is None else self.sought(t, x, u)[list(self.held), :]
+        """Values k of the dynamics in the constraints."""
+        return ca.DM(0, 1) if self.sought is None else self.sought(t, x, u)[list(self.value_indices), :]
 
     def _symbols(self) -> list[Expr]:
         """Of (t, x, u, p); what is large is called."""
@@ -163,42 +163,42 @@ def make_rows(label: str, space: Space, nu: int, np_: int, make: Callable[..., l
     k = ca.SX.sym("k", 0 if inner is None else inner.count)
     made = make(*at, *(() if inner is None else (k,)))
     c = ca.densify(ca.vertcat(ca.SX(0, 1), *(row.expression for row in made)))
-    held = tuple(np.flatnonzero(ca.which_depends(c, k)).tolist()) if inner is not None and ca.depends_on(c, k) else ()
-    known = k[list(held)]
-    slopes, curvature = _derivatives(label, space, at, make, k, held, width, inner, full)
+    used = tuple(np.flatnonzero(ca.which_depends(c, k)).tolist()) if inner is not None and ca.depends_on(c, k) else ()
+    known = k[list(used)]
+    jacobian, curvature = _derivatives(label, space, at, make, k, used, width, inner, full)
     return Rows(
-        outer=dense_function(f"{label}_rows", [*at, known], [c]), slopes=slopes, curvature=curvature,
-        sought=inner.sought if inner is not None and held else None, held=held,
+        outer=dense_function(f"{label}_rows", [*at, known], [c]), jacobian=jacobian, curvature=curvature,
+        sought=inner.sought if inner is not None and used else None, value_indices=used,
         kind=np.array([row.kind for row in made], dtype=np.int64), size=np.array([row.size for row in made], dtype=np.int64),
         needs_control=_needs(made, ca.vertcat(at[2], k)), names=tuple(row.name for row in made), unit=np.ones(len(made)))
 
 
-def _derivatives(label: str, space: Space, at: Sequence[Expr], make: Callable[..., list[Row]], k: Expr, held: Sequence[int],
+def _derivatives(label: str, space: Space, at: Sequence[Expr], make: Callable[..., list[Row]], k: Expr, used: Sequence[int],
                  width: int, inner: Inner | None, full: bool) -> tuple[ca.Function, ca.Function]:
-    """``Rows.slopes`` and ``Rows.curvature``. k: symbols of ``make``; inner: what they stand for; full: see ``make_rows``."""
+    """``Rows.jacobian`` and ``Rows.curvature``. k: symbols of ``make``; inner: what they stand for; full: see ``make_rows``."""
     t, x, u, p = at
-    size, known = space.ndx + u.shape[0], k[list(held)]
+    size, known = space.ndx + u.shape[0], k[list(used)]
     z = ca.SX.sym("z", size)
     dx, du = ca.vertsplit(z, [0, space.ndx, size])
     near = make(t, space.jet(x, dx), u + du, p, *((k,) if k.shape[0] else ()))
-    y, T = ca.SX.sym("y", len(near)), ca.SX.sym("T", width, len(held))
+    y, T = ca.SX.sym("y", len(near)), ca.SX.sym("T", width, len(used))
     at_z, variables = ca.densify(ca.vertcat(ca.SX(0, 1), *(row.expression for row in near))), ca.vertcat(z, known)
     J = ca.jacobian(at_z, variables)
     H, gradient = ca.hessian(ca.dot(y, at_z), variables) if near else (ca.SX(variables.shape[0], variables.shape[0]), 0 * variables)
     value, J, H, gradient = ca.substitute([at_z, J, H, gradient], [z], [ca.SX.zeros(size)])
-    bent = through(H, T.T[:, :size]) if held else H
+    bent = through(H, T.T[:, :size]) if used else H
     inputs, name = [*at, known, T, y], f"{label}_hessian"
-    slopes = dense_function(f"{label}_jacobian", [*at, known],
-                            [value, by_rows(J[:, :size], width), by_rows(J[:, size:], len(held))])
-    if inner is None or not held or (inner.forward and not full):
-        return slopes, dense_function(name, inputs, [by_rows(ca.tril(bent), width)])
+    jacobian = dense_function(f"{label}_jacobian", [*at, known],
+                            [value, by_rows(J[:, :size], width), by_rows(J[:, size:], len(used))])
+    if inner is None or not used or (inner.forward and not full):
+        return jacobian, dense_function(name, inputs, [by_rows(ca.tril(bent), width)])
     weights = ca.SX(inner.count, 1)
-    weights[list(held)] = gradient[size:]
+    weights[list(used)] = gradient[size:]
     outer = ca.Function("outer", inputs, ca.cse([bent, weights]))
     given = [ca.MX.sym(outer.name_in(i), outer.sparsity_in(i)) for i in range(outer.n_in())]
     H, weights = outer.call(given)  # what is large is called: nothing else is shared with it
-    H = ca.tril(H + inner.second(*given[:3], weights))
-    return slopes, ca.Function(name, given, [ca.densify(by_rows(H, width))])
+    H = ca.tril(H + inner.second(given[0], given[1], given[2], weights))
+    return jacobian, ca.Function(name, given, [ca.densify(by_rows(H, width))])
 
 
 def _needs(made: Sequence[Row], u: Expr) -> np.ndarray:

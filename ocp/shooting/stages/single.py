@@ -134,7 +134,7 @@ def _once(stretch: Stretch, t: Expr, x: Expr, u: Expr, p: Expr, h: Expr, step: C
 
 def _inside(stretch: Stretch, t: Expr, x: Expr, u: Expr, found: tuple[Expr, Expr] | None = None
             ) -> Callable[[], tuple[Expr, Expr]] | None:
-    """Values of the dynamics that rows may hold, with their derivative; found: where they are at hand."""
+    """Values of the dynamics in constraints, with their derivative; found: where they are at hand."""
     known = stretch.inner
     if found is not None:
         return lambda: found

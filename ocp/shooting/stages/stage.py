@@ -71,7 +71,7 @@ class Draft:
 class Stage:
     """Functions of one kind of stage; arguments are columns, matrices come row by row, filled up to the width w of the horizon.
 
-    step(t, x, u, p, h) -> state after it, cost, k [n]: values of the dynamics that rows hold
+    step(t, x, u, p, h) -> state after it, cost, k [n]: values of the dynamics in constraints
     expand(t, x, u, p, h) -> g [w], F [ndx_after, w], H [ndx + nu, w], T [n, w], k: gradient, derivative of the step, Gauss-Newton
         Hessian of the cost on and below the diagonal, derivative of k
     first_order(t, x, u, p, h) -> g, F, T, k, where the Hessian comes from ``hessian``
@@ -120,7 +120,7 @@ def make_stage(draft: Draft, width: int, full: bool) -> Stage:
         hessian = _hessian(draft, width) if full and draft.local is None else None
     else:
         scalars = _inputs(draft, ca.SX.sym)
-        step, expand, first, whole = _written(scalars, draft.single(*scalars), rows.held, draft.after.ndx, width, full)
+        step, expand, first, whole = _written(scalars, draft.single(*scalars), rows.value_indices, draft.after.ndx, width, full)
         hessian = _first_output(whole) if whole is not None else _hessian(draft, width) if full and draft.local is None else None
     return Stage(
         label=draft.label, space=space, controls=draft.controls, after=draft.after, step=step, expand=expand,
@@ -144,23 +144,24 @@ def _first_order(draft: Draft, rows: Rows, inputs: Sequence[Expr], after: Expr, 
         return dense_function("step", inputs, [after, cost_of(terms, u, p)]), None, None
     step = dense_function("step", inputs, [after, cost_of(terms, u, p), type(x)(rows.inner(t, x, u))])
     g, F, H = first_order(draft.space, draft.after, x, u, p, terms, after, None)
-    k, T = _held(rows.held, draft.inner.first(t, x, u) if draft.inner is not None and rows.held else None, type(x), width)
+    used = rows.value_indices
+    k, T = _values(used, draft.inner.first(t, x, u) if draft.inner is not None and used else None, type(x), width)
     g, F, H, T, k = shared([filled(g, width), by_rows(F, width), by_rows(ca.tril(H), width), T, k], type(x))
     return step, ca.Function("expand", inputs, [g, F, H, T, k]), ca.Function("first_order", inputs, [g, F, T, k])
 
 
-def _held(held: Sequence[int], first: tuple[Expr, Expr] | None, kind: type, width: int) -> tuple[Expr, Expr]:
-    """Values of the dynamics that rows hold and their derivative row by row, from all of them."""
-    k, T = (kind(0, 1), kind(0, width)) if first is None or not held else (first[0][list(held), :], first[1][list(held), :])
+def _values(used: Sequence[int], first: tuple[Expr, Expr] | None, kind: type, width: int) -> tuple[Expr, Expr]:
+    """Values of the dynamics in constraints and their derivative by rows of the matrix, from all of them."""
+    k, T = (kind(0, 1), kind(0, width)) if first is None or not used else (first[0][list(used), :], first[1][list(used), :])
     return k, by_rows(T, width)
 
 
-def _written(inputs: Sequence[Expr], found: Written, held: Sequence[int], ndx_after: int, width: int, full: bool
+def _written(inputs: Sequence[Expr], found: Written, used: Sequence[int], ndx_after: int, width: int, full: bool
              ) -> tuple[ca.Function, ca.Function, ca.Function, ca.Function | None]:
     """step, expand, gradient and, if wanted and given, whole of a step that is written out."""
     costate = ca.SX.sym("lambda", ndx_after)
     hessians = [found.gauss_newton, *([found.full(costate)] if full and found.full is not None else [])]
-    inside = _held(held, found.inner() if held and found.inner is not None else None, ca.SX, width)
+    inside = _values(used, found.inner() if used and found.inner is not None else None, ca.SX, width)
     after, cost, k, T, g, F, *H = shared([found.after, found.cost, *inside, filled(found.gradient, width),
                                           by_rows(found.F, width), *(by_rows(ca.tril(H), width) for H in hessians)], ca.SX)
     return (ca.Function("step", inputs, [after, cost, k]), ca.Function("expand", inputs, [g, F, H[0], T, k]),

@@ -114,7 +114,7 @@ def carried(space: Space, constants: Constants) -> Space:
 
 class ClosedStep(NamedTuple):
     """State after a step [nx]; its derivative F [ndx, ndx + nu], None: by algorithmic differentiation; inner: values of the
-    dynamics that rows may hold with their derivative, None: not at hand."""
+    dynamics in constraints with their derivative, None: not at hand."""
 
     after: Expr
     F: Expr | None = None

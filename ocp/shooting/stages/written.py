@@ -14,7 +14,7 @@ class Written:
 
     after [nx_after]; cost; gradient [ndx + nu] of the cost and derivative F [ndx_after, ndx + nu] of the step;
     gauss_newton [ndx + nu, ndx + nu]: Hessian of the cost. full(costate [ndx_after]) -> the full Hessian, None where it comes from
-    elsewhere. Of Hessians the lower triangle is read. inner() -> values of the dynamics that rows may hold, at the beginning of the
+    elsewhere. Of Hessians the lower triangle is read. inner() -> values of the dynamics in constraints, at the beginning of the
     step, and their derivative [n, ndx + nu].
     """
 

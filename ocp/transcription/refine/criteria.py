@@ -219,7 +219,7 @@ class ByCertificate:
         limit = np.array([np.inf if name == solved else allowed.get(prefix + name, np.inf) for name in names])
         ratio = np.nan_to_num(np.max(ratio, axis=2) / limit, nan=np.inf)
         near = (low != high) & (np.max(over, axis=2) <= CRITERION.max_overshoot * np.ptp(every, axis=(0, 1)))
-        near[:, nx + m:] = False  # inputs that are solved for are drawn in by nothing
+        near[:, nx + m:] = False  # inputs that are solved for have no tightened bounds
         return _Overshoots(over[:, :nx], over[:, nx:nx + m], ratio, near, ratio > MESH_CHANGE.aim)
 
 

@@ -14,11 +14,12 @@ from rich.console import Console
 
 from dynamics.derivatives.candidates import QUANTITIES, Candidate
 from dynamics.kernels import find_compiler
+from ocp.app.derivative_study import figures
 from ocp.app.derivative_study import study as studies
 from ocp.app.derivative_study.judge import EXACT, choose, duration, many, recommend
 from ocp.app.derivative_study.measure import FUNCTIONS, SOURCES, Effort, Entry, microseconds
 from ocp.app.derivative_study.run import COLUMNS, derivatives
-from ocp.app.derivative_study.study import Settings, chosen, run_study
+from ocp.app.derivative_study.study import Pattern, Settings, chosen, run_study
 from ocp.app.derivative_study.target import find_target
 from ocp.errors import ProblemError
 
@@ -327,3 +328,12 @@ def test_patterns_show_the_tree():
     assert not M[6:9, 9:].any()
     assert (patterns["∂a/∂τ = M⁻¹"][6:9, 9:] == 2).all()
     assert not patterns["∂τ/∂q"][:, :3].any()  # nothing depends on where the robot stands
+
+
+def test_patterns_show_the_names_of_joints(monkeypatch):
+    drawn = []
+    monkeypatch.setattr(figures.sheet, "png", drawn.append)
+    figures.plot_patterns([Pattern("∂τ/∂q", np.array([[2, 0], [1, 2]]), ("shoulder_joint", "elbow_joint"))])
+    panel, = drawn[0].axes
+    assert panel.axison
+    assert [text.get_text() for text in panel.get_yticklabels()] == ["shoulder", "elbow"]

@@ -11,7 +11,7 @@ from made_solutions import cart, certificate
 from ocp.app.pages.certificate_record import certificate_of, certificate_record
 from ocp.app.pages.folders import jsonable
 from ocp.app.pages.results import summarise
-from ocp.app.sentences import TABLES, ending, message, remarks, sentence, sentences
+from ocp.app.sentences import STATUSES, TABLES, ending, message, remarks, sentence, sentences
 from ocp.certify import Tolerances
 from ocp.problem import Finding, Kind, Residual, Statement, Status, Violation
 
@@ -57,7 +57,7 @@ SAID = (
      "u = -2)"),
     (Finding(Kind.SCALED, name="guess", data={
         "reasons": ("unknowns", "costs"), "columns": (0.5, 4.0), "rows": (), "objective": 8.0}),
-     "scaling guess for its unknowns and costs: columns 0.5 to 4, rows none, objective 8"),
+     "scaling guess for its unknowns and costs: columns 0.5 to 4, constraints none, objective 8"),
     (Finding(Kind.DURATION_CHOSEN, "rise", value=1.25), "duration of rise = 1.25"),
     (Finding(Kind.DURATION_CHOSEN, value=1.25), "duration = 1.25"),
     (Finding(Kind.ITERATIONS_USED_UP, value=0.034, data={"iterations": 9, "violation": 0.5, "constraint": "wall", "missed": 0.5}),
@@ -149,7 +149,7 @@ def test_why_nothing_was_solved_is_reported_with_the_status_and_not_among_the_re
     told = ("No motion exists, whatever the method: phase drop: wall[x] can only be between 0 and 0.5 at the end, by the bounds of "
             "states and controls alone; required is at least 1.")
     assert message(found) == told
-    assert ending(found) == f"{Status.INFEASIBLE.sentence} {told}"
+    assert ending(found) == f"{STATUSES[Status.INFEASIBLE]} {told}"
     assert remarks(found) == (sentence(Finding(Kind.NOTHING_SOLVED)),)
     assert remarks(found, without=(Kind.NOTHING_SOLVED,)) == ()
     unsure = replace(proof, data={**reach, "sure": False})

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -373,6 +374,32 @@ def test_a_worker_that_dies_becomes_a_row(monkeypatch, tmp_path):
     rows = {one.number: one.row for one in found}
     assert rows[2]["status"] == "WORKER_DIED"
     assert [rows[k]["status"] for k in (0, 1, 3)] == ["CONVERGED"] * 3
+
+
+def test_threads_that_are_stopped_end_at_their_next_look_at_the_time():
+    """Of a Ctrl-C, which only the main thread hears: budgets within the one of the task are up, too."""
+    from ocp.app.batch.workers import Threads
+    from ocp.interrupts import limited, time_is_up
+
+    began = threading.Barrier(3)
+
+    class Endless:
+        number = 0
+
+        def solved(self):
+            with limited(1e6), limited():
+                began.wait(60)
+                while not time_is_up():
+                    time.sleep(0.001)
+            raise KeyboardInterrupt
+
+    made = Threads(2)
+    for _ in range(3):
+        made.submit(Endless())
+    began.wait(60)
+    made.close(False)
+    assert sum(future.cancelled() for future in made.running) == 1
+    assert all(isinstance(one.exception(), KeyboardInterrupt) for one in made.running if not one.cancelled())
 
 
 DEADLY = BLOCK.replace("intervals: 10", "intervals: 400")

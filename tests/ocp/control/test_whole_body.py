@@ -521,7 +521,7 @@ def test_a_step_that_fails_gives_no_numbers(monkeypatch):
 def test_wrong_input_is_named():
     robot = Crouched()
     model, whole, rest = robot.model, robot.whole, np.zeros(18)
-    for arguments, words in (({"friction": 0.0}, "friction must be positive"), ({"friction": -1.0}, "friction"),
+    for arguments, words in (({"friction": 0.0}, "friction: must be positive"), ({"friction": -1.0}, "friction"),
                              ({"least": 2.0, "most": 1.0}, "least <= most"), ({"sides": 2}, "3 sides"),
                              ({"pyramid": "round"}, "round"), ({"normal": (0.0, 0.0, 0.0)}, "not all zero")):
         with pytest.raises((ProblemError, ModelError), match=words):

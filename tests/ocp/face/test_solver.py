@@ -3,12 +3,15 @@
 import copy
 import logging
 import pickle
+import sys
+import threading
+import time
 
 import numpy as np
 import pytest
 
 import ocp
-from ocp.problem import Status
+from ocp.problem import Kind, Status
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +62,7 @@ def test_a_solve_again_takes_hardly_more_than_its_program(solver):
 def test_paths_and_values_are_checked(solver, pendulum):
     with pytest.raises(ocp.ProblemError, match="did you mean 'theta'"):
         solver.solve(x0={"thetta": 1.0})
-    with pytest.raises(ocp.ProblemError, match="stands in the functions"):
+    with pytest.raises(ocp.ProblemError, match="is a constant of the compiled"):
         solver.solve({"phase.costs[0].running": 1.0})
     limited = pendulum.copy()
     limited.bounds(theta=(-1, 4))
@@ -128,6 +131,104 @@ def test_a_table_is_solved_from_neighbours(solver):
         found["objectiv"]
 
 
+@pytest.mark.parametrize("how", [{"by": "threads"}, {"by": "threads", "certify": False}, {"certify": False}], ids=str)
+def test_threads_make_the_same_rows_from_the_program_that_stands_ready(solver, monkeypatch, how):
+    """To the last bit; nothing is compiled again, and more than one thread works, in loops that leave the lock to others."""
+    from ocp.app.batch import work
+
+    seen, inner = set(), work.Work.solved
+
+    def solved(self):
+        seen.add(threading.current_thread().name)
+        return inner(self)
+
+    monkeypatch.setattr(work.Work, "solved", solved)
+    monkeypatch.setattr(work, "_made", None)
+    table = {"phase.start.theta": np.linspace(0.0, 0.5, 9), "parameters.mass": np.linspace(1.0, 1.5, 9)}
+    alone = solver.solve_many(table, **{**how, "by": "auto"})
+    found = solver.solve_many(table, workers=2, **how)
+    assert found.rows == alone.rows
+    assert set(found["by"]) == {"program"}
+    assert len(seen - {"MainThread"}) == 2
+    assert set(found["status"]) == {"CONVERGED"}
+
+
+def test_loops_release_the_lock_of_the_interpreter(solver, monkeypatch):
+    """Another thread gets on within them, though the interpreter itself would let nobody else in for an hour."""
+    from ocp.nlp.interior_point import prepare
+
+    inner, count, within, done = prepare.advance, [0], [0], threading.Event()
+
+    def counting():
+        while not done.is_set():
+            count[0] += 1
+            time.sleep(0)
+
+    def watched(*given):
+        before = count[0]
+        inner(*given)
+        within[0] += count[0] - before
+
+    solver.solve(x0={"theta": 0.1}, certify=False)
+    monkeypatch.setattr(prepare, "advance", watched)
+    before, thread = sys.getswitchinterval(), threading.Thread(target=counting)
+    sys.setswitchinterval(3600.0)
+    try:
+        thread.start()
+        for k in range(500):
+            if not within[0]:
+                solver.solve(x0={"theta": 1e-3 * k}, certify=False)
+    finally:
+        done.set()
+        sys.setswitchinterval(before)
+        thread.join()
+    assert within[0] > 0
+
+
+def test_an_error_in_a_thread_ends_all(solver, monkeypatch):
+    """What is no mistake of the user ends the others, too; the next table is solved as if nothing had been."""
+    from ocp.app.batch import work
+
+    inner = work.Work.solved
+
+    def broken(self):
+        if self.number == 2:
+            raise RuntimeError("ours")
+        return inner(self)
+
+    table = {"phase.start.theta": np.linspace(0.0, 0.5, 9)}
+    with monkeypatch.context() as patch:
+        patch.setattr(work.Work, "solved", broken)
+        with pytest.raises(RuntimeError, match="ours"):
+            solver.solve_many(table, workers=2, by="threads", certify=False)
+    assert threading.active_count() == 1
+    assert set(solver.solve_many(table, workers=2, by="threads", certify=False)["status"]) == {"CONVERGED"}
+
+
+@pytest.mark.parametrize(("given", "says"), [
+    ({"by": "thread"}, "did you mean 'threads'"), ({"workers": -1}, "number of workers, got -1"),
+    ({"workers": 1.5}, "number of workers"), ({"keep": "bst"}, "did you mean 'best'")], ids=str)
+def test_bad_ways_of_working_are_named(solver, given, says):
+    with pytest.raises(ocp.ProblemError, match=says):
+        solver.solve_many({"phase.start.theta": [0.1]}, **given)
+
+
+@pytest.mark.parametrize("written", [{"deg": 10}, "10*pi/180", 0.2, 1])
+def test_values_are_those_that_are_asked_for_however_the_file_writes_its_own(written):
+    """Least effort ``12 (m d)^2``, from a start that the file gives in degrees, as an expression, or as a number."""
+    p = ocp.Problem("block", duration=1.0)
+    x, v, force = p.state("x", "rad"), p.state("v", "rad/s"), p.control("force", "N")
+    p.dynamics({x: v, v: force / 2})
+    p.start(x=written, v=0)
+    p.final(x=3, v=0)
+    p.cost(force**2, name="effort")
+    solver = p.compile()
+    for start in (0.5, 0.0, -1.0):
+        assert solver.solve(x0={"x": start}).objective == pytest.approx(12 * (2 * (3 - start)) ** 2, rel=1e-6)
+    table = solver.solve_many({"phase.start.x": [0.5, 0.0, -1.0]})
+    assert table["objective"] == pytest.approx([12 * (2 * (3 - start)) ** 2 for start in (0.5, 0.0, -1.0)], rel=1e-6)
+
+
 def test_a_callback_sees_iterates(pendulum):
     """Their last one is the solution; each row is one of the log."""
     seen = []
@@ -180,3 +281,21 @@ def test_problems_results_and_errors_travel(pendulum):
         broken.solve()
     assert str(pickle.loads(pickle.dumps(raised.value))) == str(raised.value)
     assert str(copy.deepcopy(raised.value)) == str(raised.value)
+
+
+def test_the_status_is_data_and_its_words_are_beside_it(pendulum, tmp_path):
+    """Names of Python, of the summary and of the log are the same; a limit of iterations is one, whatever its sentence says."""
+    import json
+
+    good, short = (pendulum.solve(scheme="hermite_simpson", intervals=10, **more) for more in ({}, {"max_iterations": 1}))
+    assert (good.status, short.status) == (Status.CONVERGED, Status.ITERATION_LIMIT) == ("CONVERGED", "ITERATION_LIMIT")
+    assert good.ending == "The method reached its tolerances."
+    assert short.ending.startswith("The iteration limit was reached; raise it")
+    assert pickle.loads(pickle.dumps(short.status)) is short.status
+    for number, found in enumerate((good, short)):
+        summary = json.loads((found.save(tmp_path / str(number)) / "summary.json").read_text())
+        assert summary["format_version"] >= 1
+        assert summary["status"]["name"] == found.status
+        assert summary["status"]["sentence"] in found.ending
+        assert [one["kind"] for one in summary["findings"]] == [one.kind.value for one in found.solution.findings]
+    assert all(isinstance(one.kind, Kind) for one in short.findings)

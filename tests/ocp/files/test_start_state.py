@@ -138,7 +138,7 @@ def test_later_phases_go_on_from_the_one_before(folder: Path) -> None:
     assert problem.phases[1].start is not None
     assert sum(problem.phases[1].start.fixed) == 1
     assert load_text(PHASES.replace("START", ""), folder).problem.phases[1].start is None
-    with pytest.raises(ProblemError, match=r"5:36: phases\[1\]\.start\.others: a later phase goes on from the one before"):
+    with pytest.raises(ProblemError, match=r"5:36: phases\[1\]\.start\.others: only the first phase has"):
         load_text(PHASES.replace("START", "start: {others: neutral},"), folder)
     with pytest.raises(ProblemError, match=r"4:35: phases\[0\]\.start: joint 'elbow', joint 'wrist' are not named"):
         load_text(PHASES.replace("START", "").replace("others: neutral", "joints: {shoulder: 0}, rest: true"), folder)

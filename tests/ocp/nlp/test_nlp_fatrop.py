@@ -55,7 +55,7 @@ def test_false_statements_are_refused_by_name():
             solve_nlp(replace(nlp, stages=stages), FATROP)
     with pytest.raises(ProblemError, match="dynamics.0. has 1 equations, but x_1 has 2"):
         replace(s, dynamics=(s.dynamics[0][:1], *s.dynamics[1:]))
-    with pytest.raises(ProblemError, match="states no stages"):
+    with pytest.raises(ProblemError, match="has no stages"):
         solve_nlp(replace(nlp, stages=None), FATROP)
     free = nlp.g_upper.copy()
     free[0] = 1.0

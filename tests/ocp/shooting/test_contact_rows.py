@@ -49,7 +49,7 @@ def test_loops_hand_on_forces_and_their_derivatives(integrator):
     program = expanded("gauss_newton", "loops", integrator)
     assert program.compiled.by_loops == (0,)
     horizon, store, stage = program.horizon, program.store, program.horizon.kinds[0]
-    assert stage.rows.held
+    assert stage.rows.value_indices
     n, m, count = stage.space.ndx, stage.nu, stage.rows.count
     for k in range(horizon.stages):
         t, x, u, p = horizon.at(k, store.path.x, store.path.u)

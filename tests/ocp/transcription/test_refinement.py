@@ -236,6 +236,13 @@ def test_hp_cuts_kinks_raises_degrees_elsewhere_and_joins_what_is_too_fine():
     assert sum(0.25 < e < 0.5 for e in broken.edges) >= 1
 
 
+def test_pieces_keep_the_degree_of_a_motion_that_is_smooth_where_a_constraint_is_broken():
+    plan = Plan((0.0, 0.5, 1.0), (7, 7))
+    after = next_plan(plan, errors([0, 0], [2, 0.1], path=[1e-3, 1e-3]), Rules(POLICIES["certificate"], 1e-6, 3, 10))
+    assert {d for a, d in zip(after.edges, after.degrees, strict=False) if a < 0.5} == {7}
+    assert {d for a, d in zip(after.edges, after.degrees, strict=False) if a >= 0.5} == {4}
+
+
 def test_edges_where_controls_jump_stay():
     marked = replace(PLAN, jumps=frozenset({1}))
     after = next_plan(marked, errors([1e-14] * 4, [3] * 4), Rules(POLICIES["hp"], 1e-6, 3, 10))
@@ -276,7 +283,7 @@ def test_edges_with_an_exclamation_mark_have_no_node_beside_them():
     ("", "at least one interval"), ("0:3", "at least one interval"), ("0:3 0.5 1", "'0.5' should be an edge and a degree"),
     ("0:3 1:3", "'1:3' should be an edge alone"), ("0.1:3 1", "from 0 to 1"), ("0:3 0.9", "from 0 to 1"),
     ("0:3 0.5:3 0.5:3 1", "edges must increase"), ("0:x 1", "'x' is not a positive integer"), ("0:3 a:3 1", "'a' is not a number"),
-    ("0:1 1", "degrees from 2"), ("0!:3 1", "inner edges only"), ("0:3*0 1", "'0' is no whole number"),
+    ("0:1 1", "degrees from 2"), ("0!:3 1", "inner edges only"), ("0:3*0 1", "'0' is not a positive integer"),
     ("0:3 1; 0:3 1", "2 phases"),
 ])
 def test_malformed_meshes(text, said):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from importlib import metadata
+from types import SimpleNamespace
 
 import casadi as ca
 import control_problems as known
@@ -14,15 +15,21 @@ from uncertified import by_collocation
 
 from ocp.app.files.load import load_problem, load_text
 from ocp.certify import Tolerances, certify
+from ocp.certify.consistent import Consistent
 from ocp.errors import ProblemError
 from ocp.methods import solve
 from ocp.options import record_of
-from ocp.problem import INF, At, Cost, Duration, Kind, Phase
+from ocp.problem import INF, At, Constraint, Cost, Duration, Kind, Phase, Sense
+from ocp.reductions.algebraic_equations import state_equations
 from ocp.strategy.collocation import searching
+from ocp.strategy.solved import _stalled
+from ocp.transcription.charts import form
 from ocp.transcription.collocation import CollocationOptions, plans_of
-from ocp.transcription.refine.criteria import _peaks
+from ocp.transcription.refine.criteria import ByCertificate, _peaks
+from ocp.transcription.refine.error import Estimator
 from ocp.transcription.refine.margins import Margins
 from ocp.transcription.refine.plan import Plan, uniform_plan
+from ocp.transcription.refine.policy import POLICIES
 
 FIRST = ROOT / "tests" / "first_files"
 JUMPS = (Kind.EDGES_AT_JUMPS, Kind.EDGES_MOVED, Kind.EDGES_NOT_MOVED, Kind.EDGES_STAY, Kind.NO_SWITCH)
@@ -160,6 +167,37 @@ phase:
     truth = max(map(effort, np.linspace(0.299, 0.301, 20001)))
     assert abs(found.objective - truth) <= found.certificate.error_bound
     assert truth - effort(0.3) > 1e-2
+
+
+@pytest.mark.parametrize("sense", [Sense.BOX, Sense.CONE])
+def test_overshoots_are_those_of_unknowns_that_solve_their_equations_everywhere(sense):
+    """z + z^3 = x + u by Cardano at every time, and not its polynomial through nodes; and of a cone its distance from the surface,
+    whatever unit measures its squares."""
+    limit, allowed = 0.29, 1e-4
+    value, size = (lambda t, x, w, p: w[1], 1) if sense is Sense.BOX else (lambda t, x, w, p: ca.vertcat(limit, w[1]), 2)
+    bounds = ((-INF,), (limit,)) if sense is Sense.BOX else ((0.0,) * size, (INF,) * size)
+    flow = Constraint("flow", At.PATH, known.function(1, 2, value), *bounds, sense, unit=25.0 if sense is Sense.CONE else 1.0)
+    problem = state_equations(known.cubic(constraints=(flow,)))
+    found = by_collocation(problem, CollocationOptions(scheme="radau", degree=3, intervals=4))
+    system, path = problem.phase.system, found.trajectory
+    estimator = Estimator(problem, [form(system.space, "coordinates")])
+    measured, = ByCertificate(lambda solution: solution, estimator, (1.0, 1.0), [Consistent(system).solved])._overshoots(
+        found, {"flow": allowed})
+    at = [np.linspace(a, b - 1e-9, 4001) for a, b in zip(path.t[:-1], path.t[1:], strict=True)]
+    excess = np.array([np.abs(known.inverse_cubic(path.state(t)[:, 0] + path.control(t)[:, 0])).max() - limit for t in at])
+    returned = np.array([np.abs(path.control(t)[:, 1]).max() - limit for t in at])
+    assert min(excess.max(), np.abs(excess - returned).max()) > 10 * allowed
+    np.testing.assert_allclose(np.max(measured.ratio[:, 1:], axis=1), np.maximum(0, excess) / allowed, rtol=0.02, atol=0.02)
+
+
+@pytest.mark.parametrize(("errors", "stalls"), [([100, 90, 50, 20, 6], False), ([100, 90, 50, 48, 47, 46, 46], True)])
+def test_overshoots_stall_beside_overshoots_alone(errors, stalls):
+    """Before the first certificate nothing is known of what it allows: small errors of those passes are of motions alone."""
+    passes = [SimpleNamespace(verdict=SimpleNamespace(worst=worst, allowed=allowed, solution=SimpleNamespace(
+        objective=1.0, optimality=None))) for worst, allowed in [(40, {}), (3.6, {}), *((e, {"cone": 1e-4}) for e in errors)]]
+    refinement = SimpleNamespace(certified=True, rules=SimpleNamespace(policy=POLICIES["certificate"]),
+                                 criterion=SimpleNamespace(still=1e-9))
+    assert _stalled(refinement, SimpleNamespace(verdicts=passes)) is stalls
 
 
 def test_peaks_lie_between_the_outermost_places_as_well():

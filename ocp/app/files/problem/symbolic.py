@@ -139,7 +139,7 @@ def _system(reader: lp.Reader, names: SymbolicNames, spec: SymbolicSystem | Line
     return reader, in_samples(reader, spec.sampled, system)
 
 
-def _optional(reader: lp.Reader, key: str, text: Any) -> ca.Function | None:
+def _optional(reader: lp.Reader, key: str, text: object) -> ca.Function | None:
     if text is None:
         return None
     value = reader.expression(text, (*reader.key_path, key))
@@ -159,7 +159,7 @@ def symbolic_phase(reader: lp.Reader, spec: SymbolicPhase, system: System, name:
     constraints = section.all("constraints", _constraint)
     every = Bounds.of(bounds.values())
 
-    def error(cost: Any, form: str, path: KeyPath) -> Any:
+    def error(cost: object, form: str, path: KeyPath) -> Any:
         names, values, what = (system.space.names, reader.x, "state") if form == "state_error" else \
             (system.controls, reader.u[:len(system.controls)], "control")
         return named_error(reader, getattr(cost, form), names, values, path, what)
@@ -184,7 +184,7 @@ def _bounds(reader: lp.Reader, system: System, spec: Mapping[str, Any]) -> dict[
     return bounds | {name: lp.read_bound(reader, value, path) for name, value, path in own}
 
 
-def _boundary(reader: lp.Reader, system: System, spec: Any, end: str, bounds: Mapping[str, tuple[float, float]]
+def _boundary(reader: lp.Reader, system: System, spec: object, end: str, bounds: Mapping[str, tuple[float, float]]
               ) -> Boundary | None:
     names, key_path = system.space.names, (*reader.phase, end)
     if isinstance(spec, Mapping):
@@ -277,7 +277,7 @@ def read_equations(reader: Reader, spec: Mapping[str, Any], unknowns: Sequence[s
     return {"algebraic": tuple(unknowns), "equations": names, "residual": residual}
 
 
-def _equation(reader: Reader, text: Any, path: KeyPath) -> SX | None:
+def _equation(reader: Reader, text: object, path: KeyPath) -> SX | None:
     """left - right; None after an error was recorded."""
     if not isinstance(text, str):
         return reader.expression(text, path)

@@ -185,7 +185,7 @@ class Motion(Placed):
 class JointPart(Motion):
     """One joint of a composite joint."""
 
-    name: Name = Key("name of the part; its coordinates are called JOINT.PART")
+    name: Name = Key("name of the part; its coordinates are called JOINT.PART", examples=["yaw"])
     kind: Name = Key(KINDS)
 
 

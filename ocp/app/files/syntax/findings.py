@@ -163,11 +163,11 @@ def _message(item: Mapping[str, Any]) -> str:
     return f"{item['msg']}; got {describe(value)}"
 
 
-def _did_you_mean(value: Any, known: list[str]) -> str:
+def _did_you_mean(value: object, known: list[str]) -> str:
     return near(value, known).split(" (known")[0] if isinstance(value, str) else ""
 
 
-def describe(value: Any) -> str:
+def describe(value: object) -> str:
     """A value of a file in words."""
     if value is None:
         return "nothing (null)"
@@ -185,7 +185,7 @@ def describe(value: Any) -> str:
     return repr(value)
 
 
-def path_of(tree: Any, location: tuple[Any, ...]) -> KeyPath:
+def path_of(tree: object, location: tuple[Any, ...]) -> KeyPath:
     """The keys of the file in a location, which names members of unions (``<list>``), too."""
     path: list[str | int] = []
     for key in location:
@@ -197,7 +197,7 @@ def path_of(tree: Any, location: tuple[Any, ...]) -> KeyPath:
     return tuple(path)
 
 
-def _is_tag(key: Any) -> bool:
+def _is_tag(key: object) -> bool:
     return isinstance(key, str) and key.startswith("<") and key.endswith(">")
 
 
@@ -213,7 +213,7 @@ def _owners(model: type[BaseModel], location: tuple[Any, ...]) -> list[type[Base
     return owners
 
 
-def records(annotation: Any) -> list[type[BaseModel]]:
+def records(annotation: object) -> list[type[BaseModel]]:
     """The records that a type allows."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]

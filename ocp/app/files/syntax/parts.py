@@ -103,7 +103,7 @@ def unit_vector(value: tuple[float, ...]) -> tuple[float, ...]:
     return tuple(x / length for x in value) if length else value
 
 
-def listed(value: Any) -> tuple[Any, ...]:
+def listed(value: object) -> tuple[Any, ...]:
     """A list, or the list of a single value."""
     return value if isinstance(value, tuple) else (value,)
 
@@ -180,7 +180,7 @@ def by_form(expected: str, mapping: str = "<Degrees>", *, degrees: bool = True) 
 
     expected: what an error says of other values. degrees: whether a mapping with the key ``deg`` is an angle.
     """
-    def tag(value: Any) -> str | None:
+    def tag(value: object) -> str | None:
         if isinstance(value, Degrees) or (degrees and isinstance(value, Mapping) and "deg" in value):
             return "<Degrees>"
         if isinstance(value, bool):
@@ -234,7 +234,7 @@ _NUMERIC = (Number, NumberOrList, LimitOrList, NamedNumbers, StateNumbers, Bound
 @functools.cache
 def holds_numbers(kind: type[Part], key: str) -> bool:
     """Whether what stands under a key is a number, or numbers in lists and mappings."""
-    def numeric(annotation: Any) -> bool:
+    def numeric(annotation: object) -> bool:
         inner = (annotation.__value__,) if isinstance(annotation, TypeAliasType) else get_args(annotation)
         return annotation in _NUMERIC or any(map(numeric, inner))
 

@@ -79,13 +79,13 @@ class Reader:
         result = self._parse(value, path, self.constants, vector=False)
         return math.nan if result is None else float(result)
 
-    def expression(self, value: Any, path: KeyPath, begin: int = 0) -> SX | None:
+    def expression(self, value: object, path: KeyPath, begin: int = 0) -> SX | None:
         """A scalar expression of t, x, u; None after an error was recorded. begin: where it begins in the text at ``path``."""
         if not isinstance(value, str):
             return ca.SX(self.number(value, path))
         return self._parse(value, path, self.scope, vector=False, begin=begin)
 
-    def column(self, value: Any, path: KeyPath) -> SX | None:
+    def column(self, value: object, path: KeyPath) -> SX | None:
         """A column of expressions from one expression (of one or several components) or a list of them."""
         items = [(value, path)] if not isinstance(value, tuple) else [(v, (*path, i)) for i, v in enumerate(value)]
         found = [self._parse(v, at, self.scope, vector=True) if isinstance(v, str) else ca.SX(self.number(v, at))
@@ -102,7 +102,7 @@ class Reader:
             self.findings.add_error(error)
             return None
 
-    def vector(self, value: Any, size: int, path: KeyPath, what: str, absent: float = math.nan) -> tuple[float, ...]:
+    def vector(self, value: object, size: int, path: KeyPath, what: str, absent: float = math.nan) -> tuple[float, ...]:
         """``size`` numbers from one number for all or a list with one for each (null: ``absent``)."""
         if not isinstance(value, tuple):
             return (self.number(value, path),) * size
@@ -191,7 +191,7 @@ class Section:
         """Record the error that the block raises at a key."""
         return self.findings.collecting(self.at(*keys))
 
-    def value(self, key: str, absent: Any = None) -> Any:
+    def value(self, key: str, absent: object = None) -> Any:
         """The value under a key, read as it is declared: numbers, in lists and mappings of any depth, and records of mappings
         inside make. ``absent``, else what the declaration says, in the place of null. Errors are recorded."""
         spec, row = getattr(self.spec, key), row_of(self.kind, key)
@@ -207,7 +207,7 @@ class Section:
         found = self.value(key, stand_in)
         return float(found) if 0 < found < INF else stand_in
 
-    def _read(self, spec: Any, path: KeyPath, row: Row, numeric: bool) -> Any:
+    def _read(self, spec: object, path: KeyPath, row: Row, numeric: bool) -> Any:
         if isinstance(spec, Mapping):
             return {name: self._read(item, (*path, name), row, numeric) for name, item in spec.items()}
         if isinstance(spec, tuple):
@@ -350,7 +350,7 @@ def resting_value(lower: float, upper: float, neutral: float = 0.0) -> float:
     return lower if math.isfinite(lower) else upper
 
 
-def series(reader: Reader, value: Any, path: KeyPath) -> tuple[float, ...]:
+def series(reader: Reader, value: object, path: KeyPath) -> tuple[float, ...]:
     """A guess: one value, or values at equally spaced times."""
     return reader.vector(value, len(listed(value)), path, "values")
 
