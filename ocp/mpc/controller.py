@@ -26,6 +26,7 @@ from ocp.mpc.step import Plan, StepReport, StepStatus
 from ocp.problem import Problem, Status
 from ocp.reductions import with_dropped_conditions
 from ocp.shooting.options import ILQROptions
+from ocp.shooting.stages.by_time import arriving
 
 Array = np.ndarray
 State = Array | Mapping[str, float]
@@ -60,6 +61,8 @@ class Controller:
         if self.options.period > self.phase.duration.guess:
             raise ProblemError(f"a sampling period ({self.options.period:g} s) is longer than the horizon "
                                f"({self.phase.duration.guess:g} s)", where="mpc")
+        if self.options.arrives(self.phase):
+            problem = arriving(problem)
         self.horizon = (receding or partial(_ours, barrier=self.options.barrier))(problem, self.solver_options)
         system = self.phase.system
         self._names = {name: i for i, name in enumerate(system.space.names)}

@@ -11,7 +11,7 @@ import casadi as ca
 from dynamics.errors import near
 from ocp.errors import ProblemError, check_counts, check_positive
 from ocp.options import record_of
-from ocp.problem import Duration, Problem
+from ocp.problem import Duration, Phase, Problem
 from ocp.shooting.options import ILQROptions
 
 DELAYS = ("none", "predicted", "ignored")
@@ -26,7 +26,8 @@ class MPCOptions:
     rate: samples per second [Hz]; one sampling period is the deadline of a step.
     repeat: name of the phase that follows the last of several; empty: the last one goes on.
     duration: simulated time [s], rounded to whole sampling periods.
-    horizon: length of the horizon [s]; None: the duration of the problem's phase.
+    horizon: length of the horizon [s]; None: the duration of the problem's phase, and where that prescribes its whole final state
+    the motion ends there at its time: later knots keep that state. With a length the end recedes with the horizon.
     iterations: solver iterations in every step.
     start_iterations: iterations from the guess before the clock starts.
     feedback: between samples the control follows the Riccati gains, with the plant's own state as if measured without noise; else
@@ -58,6 +59,11 @@ class MPCOptions:
         if self.steps < 1:
             raise ProblemError(f"duration ({self.duration:g} s) is shorter than half a sampling period ({self.period:g} s)",
                                where="mpc")
+
+    def arrives(self, phase: Phase) -> bool:
+        """Whether a horizon of a phase ends where the phase does, at its time: it prescribes the whole state there, and no horizon
+        of another length is asked for."""
+        return self.horizon is None and phase.final is not None and phase.final.complete and not phase.duration.free
 
     @property
     def period(self) -> float:

@@ -24,10 +24,8 @@ from ocp.errors import ProblemError
 from ocp.problem import INF, At, Bounds, Constraint, Cost, Duration, Formulation, Guess, Phase, Problem, Sense
 from ocp.reductions.algebraic_elimination import AlgebraicElimination
 from ocp.reductions.algebraic_equations import state_equations
-from ocp.shooting.stages.by_time import TimedProblem, Timetable
+from ocp.shooting.stages.by_time import SLACK, TimedProblem, Timetable
 from ocp.simulation import step_function
-
-SLACK = 1e-6  # of a step: an instant this near to a knot lies on it
 
 
 def scheduled(problem: Problem, length: float, step: float, integrator: str = "rk4", repeat: str = "") -> Problem:

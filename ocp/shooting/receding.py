@@ -23,7 +23,7 @@ from ocp.problem import Finding, Problem, Status
 from ocp.shooting.engine import records
 from ocp.shooting.ilqr import prepare
 from ocp.shooting.options import ILQROptions
-from ocp.shooting.stages.by_time import TimedProblem, kinds_at
+from ocp.shooting.stages.by_time import TimedProblem
 from ocp.shooting.written_guess import write_guess
 
 FOLLOWING = 0
@@ -140,8 +140,10 @@ class Receding:
         theirs are others."""
         assert self._table is not None
         plan, conset = self._store.plan, self._store.conset
-        self._horizon = replace(self._horizon, which=kinds_at(self._table, plan.t, self.step))
-        conset.lam[came != self._horizon.which] = 0.0
+        self._horizon = replace(self._horizon, which=self._table.kinds(plan.t, self.step))
+        new = came != self._horizon.which
+        conset.lam[new] = 0.0
+        conset.mu[new] = conset.mu[-1].max()  # as hard as it has become
         plan.which[:] = self._horizon.which
         holds = self._horizon.holds()
         conset.holds[:, :holds.shape[1]] = holds

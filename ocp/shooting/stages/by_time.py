@@ -9,12 +9,13 @@ and nothing else.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 
+import casadi as ca
 import numpy as np
 
 from ocp.derivatives import choose, differentiated
-from ocp.problem import Problem
+from ocp.problem import At, Constraint, Problem, Sense
 from ocp.shooting.options import ILQROptions
 from ocp.shooting.stages.horizon import Horizon, Leg, end_draft, step_draft
 from ocp.shooting.stages.single import single_graph
@@ -22,6 +23,7 @@ from ocp.shooting.stages.stage import make_stage
 from ocp.shooting.stages.stretch import Constants, Stretch
 
 Array = np.ndarray
+SLACK = 1e-6  # of a step: an instant this near to a knot lies on it
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,25 @@ class Timetable:
         """Number [k] of the phase at times t [k]."""
         return np.minimum(np.searchsorted(self.ends, self.within(t), side="right"), len(self.ends) - 1)
 
+    def kinds(self, t: Array, h: float) -> Array:
+        """Kinds [S+1] of stages at the knots t [S+1], steps of length h [s]."""
+        numbers = self.numbers(t + 0.5 * h)
+        numbers[-1] = len(self.ends) + self.numbers(t[-1:] - 0.5 * h)[0]
+        return numbers
+
+
+@dataclass(frozen=True)
+class Arrival(Timetable):
+    """A motion that ends at a time: what holds at its end holds at every knot from then on. Controls are of one kind."""
+
+    def sources(self, old: Array, new: Array, moved: tuple[int, float], times: tuple[Array, Array]) -> Iterator[tuple[int, int]]:
+        return iter(())
+
+    def kinds(self, t: Array, h: float) -> Array:
+        numbers = np.asarray(t >= self.ends[0] - SLACK * h).astype(np.int64)
+        numbers[-1] += len(self.ends)
+        return numbers
+
 
 @dataclass(frozen=True)
 class TimedProblem(Problem):
@@ -73,11 +94,21 @@ class TimedProblem(Problem):
     table: Timetable = field(kw_only=True)
 
 
-def kinds_at(table: Timetable, t: Array, h: float) -> Array:
-    """Kinds [S+1] of stages at the knots t [S+1], steps of length h [s]."""
-    numbers = table.numbers(t + 0.5 * h)
-    numbers[-1] = len(table.ends) + table.numbers(t[-1:] - 0.5 * h)[0]
-    return numbers
+def arriving(problem: Problem) -> TimedProblem:
+    """One phase that ends at its time while a horizon moves beyond: its final state and conditions hold from then on, along the
+    path."""
+    phase = problem.phase
+    assert phase.final is not None
+    system, fixed = phase.system, np.flatnonzero(phase.final.fixed).tolist()
+    t, x, u, p = (ca.MX.sym(name, size) for name, size in (("t", 1), ("x", system.nx), ("u", system.nu), ("p", system.np)))
+    away = ca.Function("away", [t, x, u, p], [ca.densify(system.space.minus(ca.DM(phase.final.value), x)[fixed])]).expand()
+    none = (0.0,) * len(fixed)
+    ends = (Constraint("final state", At.PATH, away, none, none, Sense.EQUAL),
+            *(replace(c, at=At.PATH) for c in phase.constraints if c.at is At.FINAL))
+    before = replace(phase, final=None, constraints=tuple(c for c in phase.constraints if c.at is not At.FINAL))
+    own = {one.name: getattr(problem, one.name) for one in fields(Problem)}
+    parts = Problem(**{**own, "phases": (before, replace(before, constraints=(*before.constraints, *ends)))})
+    return TimedProblem(**own, parts=parts, table=Arrival((phase.duration.guess, np.inf)))
 
 
 def build_by_time(problem: TimedProblem, options: ILQROptions, loops: bool) -> Horizon:
@@ -97,7 +128,7 @@ def build_by_time(problem: TimedProblem, options: ILQROptions, loops: bool) -> H
     h = np.append(np.full(count, length / count), 0.0)
     lower, upper = (np.tile(side, (count + 1, 1)) for side in whole.control_bounds.arrays)
     p = np.tile(np.array([*system.parameter_values, *[0.0] * (not system.np)]), (count + 1, 1))
-    which = kinds_at(problem.table, t, h[0])
+    which = problem.table.kinds(t, h[0])
     assert whole.start is not None
     face = replace(own[0], phase=replace(own[0].phase, start=whole.start, guess=whole.guess))
     return Horizon(problem.parts, (Leg(face, 0, count),), Constants(), kinds, which, t, h, p, lower, upper,
