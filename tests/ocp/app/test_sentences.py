@@ -19,8 +19,8 @@ CHECKS = (
     (Residual(Kind.STATIONARITY, 2e-3, 1e-4, data={"kkt_residuals": (1e-9, 2e-8)}),
      "stationarity 0.002 > 0.0001 (unscaled KKT residuals: 1.0e-09, 2.0e-08)"),
     (Residual(Kind.STATIONARITY, 0.5, 1e-4, "drop", time=0.4321, cause=Kind.STATE_DEPENDENT_JUMP),
-     "stationarity 0.5 > 0.0001 (in phase drop; at t = 0.4321 s rates or costs jump where the state crosses a surface; the "
-     "crossing time is no unknown of the program: end a phase there)"),
+     "stationarity 0.5 > 0.0001 (in phase drop; at t = 0.4321 s rates or costs jump where the state crosses a surface: end "
+     "a phase there)"),
     (Residual(Kind.COMPLEMENTARITY, math.nan, 1e-3), "complementarity could not be computed"),
     (Residual(Kind.GAP_SEGMENT, 0.01, 2e-3, span=(0.5, 0.75)), "segment re-integration gap 0.01 > 0.002 on [0.5, 0.75] s"),
     (Residual(Kind.GAP_SEGMENT, 0.01, 2e-3, "rise", (0.5, 0.75)),

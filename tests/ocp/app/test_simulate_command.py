@@ -125,7 +125,7 @@ def test_the_horizon_of_a_file_drives_it_as_ocp_mpc_does(tmp_path):
     ({"words": ["force=strong"]}, "'strong' is not a number"),
     ({"words": ["force=inf"]}, "must be finite"),
     ({"words": ["force=1,force=2"]}, "given twice"),
-    ({"words": ["zero"], "policy": "mpc"}, "--controls and --policy: are given together"),
+    ({"words": ["zero"], "policy": "mpc"}, "--controls and --policy: cannot be combined"),
     ({"policy": "mpc"}, "no section 'mpc'"),
     ({"policy": "nowhere"}, "no such file or folder"),
     ({"policy": str(FOUR_BAR)}, "not an archive of a policy"),

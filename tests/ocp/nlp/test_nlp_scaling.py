@@ -64,7 +64,7 @@ def test_factors_follow_bounds_magnitudes_and_the_first_jacobian():
     assert np.all(choose_scaling(nlp, "jacobian").columns == 1.0)
     np.testing.assert_array_equal(choose_scaling(nlp, "auto", np.array([8.0, 2.0, 0.5])).columns, [8, 2, 0.5])
     assert sentence(Scaling("auto", np.array([0.5, 4.0]), np.array([2.0]), 8.0).finding) == \
-        "scaling auto: columns 0.5 to 4, rows 2 to 2, objective 8"
+        "scaling auto: columns 0.5 to 4, constraints 2 to 2, objective 8"
     with pytest.raises(ProblemError, match="scaling must be one of"):
         choose_scaling(nlp, "max")
     with pytest.raises(ProblemError, match="3 positive numbers"):

@@ -130,7 +130,7 @@ def test_what_has_no_meaning_is_refused():
         with pytest.raises(UnsupportedError, match="'Stock' is in discrete time"):
             solve(problem, method)
         assert METHODS[method].unsupported(problem)
-    with pytest.raises(ProblemError, match=r"solve.ilqr.intervals: says nothing"):
+    with pytest.raises(ProblemError, match=r"solve.ilqr.intervals: does not apply"):
         solve(problem, "ilqr", {"intervals": 10})
     for words, told in ((("next: {", "dynamics: {"), r"costs\[0\].stage: is summed over steps"),
                         (("duration: 6", "duration: 6.5"), "6.5 s; a system in discrete time makes whole steps, of 1 s"),

@@ -38,7 +38,7 @@ TEXT = (FOLDER / "quadruped_push.yaml").read_text(encoding="utf-8")
     ("priority: 2, effort", "priority: 0, effort", r"tasks\[3\]\.priority: must be at least 1, got 0"),
     ("{time: 1.5, release: lf}", "{time: -1, release: lf}", r"schedule\[1\]\.time: must not be negative"),
     ("{time: 1.5, release: lf}", "{time: 1.5, release: lf, take: rf}", r"schedule\[1\]"),
-    ("{time: 4.0, over: 0.1, push", "{time: 4.0, push", r"schedule\[8\]: a push lasts"),
+    ("{time: 4.0, over: 0.1, push", "{time: 4.0, push", r"schedule\[8\]: a push needs a duration"),
     ("push: {frame: trunk,", "push: {frame: trunkk,", r"schedule\[8\]\.push\.frame"),
     ("{time: 2.3, over: 0.5, move", "{time: 1.9, over: 0.5, move", r"is still moving until 2.2 s"),
     ("wbc: {rate: 500", "wbc: {rate: 0", r"wbc\.rate: must be positive"),
