@@ -83,10 +83,12 @@ class Budget:
 
     @property
     def end(self) -> float:
+        """When the time is up, by ``clock``."""
         return self._end if self.outer is None else min(self._end, self.outer.end)
 
     @property
     def asked(self) -> bool:
+        """Whether Ctrl-C ended it."""
         return self._asked or self.outer is not None and self.outer.asked
 
     def stop(self) -> None:
