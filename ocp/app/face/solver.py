@@ -188,8 +188,8 @@ class Solver:
         self._recipe = replace(self._recipe, base={**self._recipe.base, **base}, rates={**self._recipe.rates, **found.rates})
 
     def _written(self, found: Recipe) -> dict[str, float]:
-        """The values of the paths of a recipe in the file, where they are no plain numbers (an expression, degrees): they follow from
-        the numbers of the problem."""
+        """The values of the paths of a recipe in the file, where they are no plain numbers (an expression, degrees): they follow
+        from the numbers of the problem."""
         paths = [path for path in found.base if not _is_number(self._value(path))]
         if not paths:
             return {}
