@@ -39,7 +39,7 @@ def test_axes():
 
 
 @pytest.mark.parametrize(("words", "message"), [
-    ("a", "expected path=a:b:n"), ("a=2:1:3", "must increase"), ("a=log(-1:1:3)", "above zero"), ("a=x:1:3", "not a number"),
+    ("a", "expected path=a:b:n"), ("a=2:1:3", "must increase"), ("a=log(-1:1:3)", "must be positive"), ("a=x:1:3", "not a number"),
     ("a=log(1:2:3", "bracket is missing"), ("a=0:1:1", "one value"), ("a=nan:1:3", "not finite")])
 def test_what_is_no_axis(words, message):
     with pytest.raises(ProblemError, match=message):
