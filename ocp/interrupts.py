@@ -71,7 +71,7 @@ class Stopped(KeyboardInterrupt):
 
 
 class Budget:
-    """end: when the time is up, by ``clock``, of the work around it, too; asked: whether Ctrl-C ended it; stage: the last that
+    """Time and interrupts of a piece of work and of that around it. stage: the last that
     asked, which ``say`` hears as it begins; left_out: what was not done because of it, in order. Any thread may end it."""
 
     def __init__(self, end: float, clock: Clock, outer: Budget | None):
@@ -83,10 +83,12 @@ class Budget:
 
     @property
     def end(self) -> float:
+        """The end of the time, by ``clock``."""
         return self._end if self.outer is None else min(self._end, self.outer.end)
 
     @property
     def asked(self) -> bool:
+        """Whether Ctrl-C ended it."""
         return self._asked or self.outer is not None and self.outer.asked
 
     def stop(self) -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import casadi as ca
 
 from dynamics.algorithms import tree
+from dynamics.lie.expression import Expr
+from dynamics.model.model import Model
 
-Build = TypeVar("Build", bound=Callable[..., Any])
+Build = TypeVar("Build", bound=Callable[..., object])
+Word = str | Mapping[str, Expr] | None
 
 
 def built_once(build: Build) -> Build:
@@ -19,9 +22,10 @@ def built_once(build: Build) -> Build:
     words that are mappings, build anew."""
 
     @functools.wraps(build)
-    def called(model: Any, *given: Any, **more: Any) -> Any:
+    def called(model: Model, *given: Expr | Word, **more: Word) -> object:
         count = next((i for i, x in enumerate(given) if x is None or isinstance(x, str | Mapping)), len(given))
-        vectors, words = [tree.as_column(x) for x in given[:count]], tuple(x or None for x in given[count:])
+        vectors = [tree.as_column(x) for x in given[:count]]
+        words = tuple(x or None for x in given[count:])
         if any(isinstance(x, ca.MX) for x in vectors) or any(isinstance(x, Mapping) for x in (*words, *more.values())):
             return build(model, *given, **more)
         key = (build.__name__, words, *more.items(), *((x.shape, tuple(x.sparsity().row())) for x in vectors))
@@ -33,7 +37,7 @@ def built_once(build: Build) -> Build:
     return called  # type: ignore[return-value]  # of the same signature
 
 
-def _as_function(symbols: list[ca.SX], result: Any) -> Callable[[list[Any]], Any]:
+def _as_function(symbols: list[ca.SX], result: object) -> Callable[[list[Expr]], object]:
     """The result, an expression or a named tuple of them, as a function of the values of symbols."""
     parts = result if isinstance(result, tuple) else (result,)
     if not any(isinstance(x, ca.SX) for x in parts):

@@ -109,8 +109,8 @@ def check_inertia(model: Model, q: np.ndarray | None = None) -> None:
     if bare := bare_joints(model, q):
         names = " and ".join(f"{velocity!r} (body {body!r})" for velocity, body in bare)
         where = "" if q is None else " here"
-        raise ModelError(f"nothing resists the motion of {names}{where}: the mass matrix is singular; give what moves there mass "
-                         "and inertia, give the joint an armature, or make it fixed", element=f"model {model.name!r}")
+        raise ModelError(f"nothing resists the motion of {names}{where}: the mass matrix is singular; give the moving bodies "
+                         "inertia or the joint an armature, or make it fixed", element=f"model {model.name!r}")
 
 
 def _symmetric(block: Expr) -> Expr:

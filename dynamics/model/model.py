@@ -12,7 +12,6 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -150,11 +149,11 @@ class Model:
         return float(sum(b.inertia.mass for b in self.bodies))
 
     @cached_property
-    def built(self) -> dict[Any, Callable[..., Any]]:
+    def built(self) -> dict[object, Callable[..., object]]:
         """Functions that algorithms built of this model and keep: ``dynamics.algorithms.built``."""
         return {}
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
     @cached_property

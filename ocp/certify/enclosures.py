@@ -80,7 +80,7 @@ class Graph:
 class Wide(NamedTuple):
     """Operations whose bounds are wide somewhere, the intervals [k] in which one is, and those in which samples of one differ."""
 
-    marked: set[int]
+    operations: set[int]
     sharp: Array
     moves: Array
 
@@ -194,7 +194,7 @@ def _tighten(bounds: Interval, k: int) -> None:
 
 
 def _hull(least: Array, most: Array, k: int) -> Interval:
-    """Bounds [k] by the samples behind them: their extremes, and as much beyond as their slopes change from one to the next."""
+    """Bounds [k] by the samples behind them: their extremes, and as much beyond as their differences change."""
     low, high = least[k:].reshape(-1, k), most[k:].reshape(-1, k)
     turn = np.abs(low[2:] - 2 * low[1:-1] + low[:-2]).max(axis=0)
     return low.min(axis=0) - turn, high.max(axis=0) + turn

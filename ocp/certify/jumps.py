@@ -56,17 +56,16 @@ def unseen(solution: Solution, motions: Sequence[Motion]) -> Jump:
     return max(found, key=lambda one: np.inf if np.isnan(one.size) else one.size)
 
 
-def at_an_end(motion: Motion) -> float | None:
-    """The end [s] of a phase at which rates or costs differ from nearby values, because the state lies on a surface: the difference
-    does not shrink with the distance from the end."""
+def at_ends(motion: Motion) -> Iterator[float]:
+    """The ends [s] of a phase at which rates or costs differ from nearby values, because the state lies on a surface: the
+    difference does not shrink with the distance from the end."""
     for end, inside in zip(motion.span, (1, -1), strict=True):
         t = np.array([end])
         u, aside = motion.control(t), inside * VERDICTS.jump_distance * motion.duration
         here, near, far = (_both(motion, t, motion.state(t + step), u) for step in (0.0, aside, 1e3 * aside))
         jumps = 2 * np.abs(near - here) > np.abs(far - here)
         if _differ(np.where(jumps, here, 0.0), np.where(jumps, near, 0.0))[0]:
-            return end
-    return None
+            yield end
 
 
 def _across_surfaces(motion: Motion, hamiltonian: Hamiltonian | None, phase: str) -> Iterator[Jump]:

@@ -17,6 +17,7 @@ import casadi as ca
 import numpy as np
 
 from ocp.certify.hamiltonian import Hamiltonian, depends, kinked
+from ocp.certify.jumps import at_ends
 from ocp.certify.motion import Motion
 from ocp.interrupts import Activity, check
 from ocp.problem import At, Constraint, Cost, Sense
@@ -198,15 +199,17 @@ def waiting(hamiltonian: Hamiltonian) -> tuple[float, float]:
     """(gain, time [s]) of resting at an end of a phase and moving faster instead, per second of rest, times the duration.
 
     In an autonomous phase of given duration, ``dJ/dT = H``: a rest at the cost L(x, u) of holding the state x at an end gains
-    ``H - L`` per second. Where L is continuous the minimum principle has it already; where the state leaves a state at which
-    running costs jump, such as rest, only this comparison sees it.
+    ``H - L`` per second. Where L is continuous the minimum principle has it already, and errors of the mesh would count twice;
+    where the state leaves a state at which rates or running costs jump, such as rest, only this comparison sees it.
     """
     motion = hamiltonian.motion
     if motion.phase.duration.free or not _autonomous(motion) or not len(hamiltonian.t):
         return 0.0, float(motion.span[0])
     H = hamiltonian(hamiltonian.t, motion.state(hamiltonian.t), motion.control(hamiltonian.t), hamiltonian.p)
-    found = [(0.0, float(motion.span[0]))]
+    found, jumps = [(0.0, float(motion.span[0]))], list(at_ends(motion))
     for end, h in ((0, H[0]), (-1, H[-1])):
+        if motion.span[end] not in jumps:
+            continue
         t, x = motion.trajectory.t[[end]], motion.trajectory.x[[end]]
         u = _holding(motion, t, x)
         if u is not None:

@@ -79,8 +79,8 @@ def postures(model: Model, contacts: Mapping[str, Contact], schedule: Schedule, 
             missed = {name: result.residuals[task.name] for name, task in feet.items()}
             if not missed[worst := max(missed, key=lambda name: missed[name])] <= 10 * REACHED:
                 where = ", ".join(f"{x:.3g}" for x in places[worst])
-                raise ProblemError(f"the foot {worst!r} does not reach [{where}] m at {time:.3g} s while the others are where they "
-                                   f"are to be: inverse kinematics misses it by {missed[worst]:.2g} m", where="gait")
+                raise ProblemError(f"the foot {worst!r} does not reach [{where}] m at {time:.3g} s with the other feet in place: "
+                                   f"inverse kinematics misses it by {missed[worst]:.2g} m", where="gait")
             q, before = result.q, places | {root: p + base}
         found.append(q)
         moving = [(feet[name], _speed(course, schedule, name, start[name][1], time, c.axes.full()[2]))

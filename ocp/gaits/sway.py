@@ -11,6 +11,7 @@ zero-moment point, ICRA. Here by least squares over the whole motion, from rest 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,9 +20,17 @@ SAMPLES = 200  # intervals of the whole motion
 FLYING = 10.0  # weight of the equation of flights, which no foot could mend, beside that of feet
 
 
-def sway(duration: float, middle: Callable[[float], Array | None], height: float, g: float) -> tuple[Array, Array, Array]:
-    """Times [k], displacements c [k, 3] of the mass centre from where it is at the start, and its velocities. middle: of the feet
-    that stand at a time, as a displacement from that of the start [m]; None in flight. height [m]; g [m/s^2]."""
+class Sway(NamedTuple):
+    """Times [k], displacements [k, 3] of the mass centre from where it is at the start, and its velocities [k, 3]."""
+
+    t: Array
+    moved: Array
+    speed: Array
+
+
+def sway(duration: float, middle: Callable[[float], Array | None], height: float, g: float) -> Sway:
+    """The motion of the mass centre. middle: of the feet that stand at a time, displaced from that of the start [m]; None in
+    flight. height [m]; g [m/s^2]."""
     t = np.linspace(0.0, duration, SAMPLES + 1)
     h = t[1]
     places = [middle(time) for time in t]
@@ -37,4 +46,4 @@ def sway(duration: float, middle: Callable[[float], Array | None], height: float
     inner = slice(2, SAMPLES - 1)
     c = known.copy()
     c[inner] = np.linalg.lstsq(A[:, inner], p - A @ known, rcond=None)[0]
-    return t, c, np.asarray(np.gradient(c, h, axis=0))
+    return Sway(t, c, np.asarray(np.gradient(c, h, axis=0)))

@@ -231,8 +231,8 @@ def _check(problem: Problem, step: float, contacts: bool) -> None:
 def _check_contacts(phase: Phase, first: Phase) -> None:
     where = f"phase {phase.name!r}"
     if phase.reset is not None or any(c.at is At.START for c in phase.constraints):
-        raise ProblemError("a receding horizon over phases on contacts has no jumps: a step under new contacts takes their "
-                           "velocities to rest. Say reset: {consistent: false}, and give the contacts gains such as [0, 50]",
+        raise ProblemError("a receding horizon over phases on contacts has no jumps; use reset: {consistent: false}, and "
+                           "contact gains such as [0, 50], which bring the contact points to rest",
                            where=where)
     if phase.final is not None or any(c.at is At.FINAL for c in phase.constraints):
         raise ProblemError("a receding horizon over phases on contacts does not support conditions at their ends; make them costs",

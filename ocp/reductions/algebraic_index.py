@@ -23,7 +23,7 @@ def check_index(phase: Phase) -> None:
     loose, idle = _unmatched(pattern)
     if loose:
         told, over = "; ".join(_unmatched_name(z[j], rows, pattern[:, j]) for j in loose), _names([rows[i] for i in idle])
-        raise ProblemError(f"{told}, and {over} is left without an unknown: the index is 2 or higher. Differentiate {over} by "
+        raise ProblemError(f"{told}, and {over} determines no unknown: the index is 2 or higher. Differentiate {over} in "
                            f"time until {_names([z[j] for j in loose])} appears, or remove the unknown",
                            where=f"system {system.name!r}")
     F, p = residual_and_jacobian(system), np.array(system.parameter_values)
@@ -43,9 +43,9 @@ def check_index(phase: Phase) -> None:
         return
     unknowns, equations = ([n for n, v in zip(names, np.abs(vector), strict=True) if v > 0.1 * np.abs(vector).max()]
                            for names, vector in ((z, worst[0]), (rows, worst[1])))
-    raise ProblemError(f"the equations do not determine {_names(unknowns)}: their derivative by the unknowns is singular along the "
-                       f"guess, in {_names(equations)}; the index is 2 or higher, or equations repeat each other. Differentiate "
-                       "constraints with respect to time until the unknowns appear, or give the unknowns a guess where they do",
+    raise ProblemError(f"the equations do not determine {_names(unknowns)}: their Jacobian is singular along the guess, in "
+                       f"{_names(equations)}: equations are redundant, or the index is 2 or higher. Differentiate constraints in "
+                       "time until the unknowns appear, or give another guess",
                        where=f"system {system.name!r}")
 
 

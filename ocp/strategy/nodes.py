@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ocp.certify.jumps import at_an_end
+from ocp.certify.jumps import at_ends
 from ocp.certify.motion import Motion
 from ocp.guesses.motion import from_solution
 from ocp.problem import SOLVED, Finding, Kind, Status
@@ -17,7 +17,7 @@ def lie_on_a_jump(search: Search, state: State) -> Finding | None:
     if refinement is None or not refinement.certified or refinement.family.scheme in ("", "gauss") or state.task.number > 1:
         return None
     for phase, part in zip(found.problem.phases, found.parts or (found.trajectory,), strict=True):
-        if phase.system.residual is None and (time := at_an_end(Motion(phase, part))) is not None:
+        if phase.system.residual is None and (time := next(at_ends(Motion(phase, part)), None)) is not None:
             return Finding(Kind.JUMP_AT_AN_END, phase.name if found.parts else "", time=time)
     return None
 

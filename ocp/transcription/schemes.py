@@ -205,8 +205,8 @@ def checked_degree(name: str, degree: int | str | None = None, form: str = "inte
         raise ProblemError(f"{name} has degrees from {family.lowest} to {MAX_DEGREE}, got {degree}", where="degree")
     if form == "differential" and not family.differential:
         able = ", ".join(one for one, other in SCHEMES.items() if other.differential)
-        raise ProblemError(f"{name} has no differential form: its {degree} states in an interval do not fix a polynomial of degree "
-                           f"{degree}; use form 'integral', or one of {able}", where="form")
+        raise ProblemError(f"{name} has no differential form, which needs {degree + 1} states in an interval; use form "
+                           f"'integral', or one of {able}", where="form")
     return int(degree)
 
 

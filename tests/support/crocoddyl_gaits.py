@@ -67,12 +67,12 @@ def agreement(problem: Problem, x: np.ndarray, u: np.ndarray) -> tuple[float, fl
     for phase, struck in nodes(problem):
         if phase is not before:
             total += _ends(before, t, x[k]) if before is not None else 0.0
-            step, before = _step(phase), phase
+            taken, before = step(phase), phase
         if struck:
             assert phase.reset is not None
             after = np.array(phase.reset(x[k], [])).ravel()
         else:
-            cost, after = (np.array(y).ravel() for y in step(t, x[k], u[k]))
+            cost, after = (np.array(y).ravel() for y in taken(t, x[k], u[k]))
             total, t = total + float(cost[0]), t + float(phase.system.period or 0.0)
         moved += float(np.sum(_away(phase)(x[k + 1], after).full() ** 2))
         k += 1
@@ -87,7 +87,7 @@ def _sum(costs: tuple[Cost, ...], given: list[ca.SX]) -> ca.SX:
     return sum((cost.expression(*given) for cost in costs), start=ca.SX(0))
 
 
-def _step(phase: Phase) -> ca.Function:
+def step(phase: Phase) -> ca.Function:
     """(t, x, u) -> cost of a step, state after it."""
     given, h = _symbols(phase), phase.system.period
     after = phase.system.space.plus(given[1], h * phase.system.rate(*given))

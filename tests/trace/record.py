@@ -40,7 +40,7 @@ FOLDERS = {"gallery": "problems", "first_files": "tests/first_files", "gallery_d
 #: seconds after which a solve is ended
 CAP_S = 600.0
 #: not traced: their stages alone take that long without compiled code
-LONG = ("anymal_trot", "anymal_walk")
+LONG = ("anymal_trot", "anymal_trot_cones", "anymal_walk")
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 #: opens a paragraph
 HEAD = "== "

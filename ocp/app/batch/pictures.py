@@ -4,6 +4,7 @@ crosses."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -41,8 +42,12 @@ CAPTIONS = {
 }
 
 
-def pictures(rows: Sequence[Row], paths: Sequence[str], pair: tuple[str, str]) -> dict[str, bytes]:
-    """PNG by name; those that have nothing to show are left out. pair: columns of the Pareto front."""
+def pictures(rows: Sequence[Row], paths: Sequence[str], pair: tuple[str, str], units: Mapping[str, str] = MappingProxyType({})
+             ) -> dict[str, bytes]:
+    """PNG by name; those that have nothing to show are left out. pair: columns of the Pareto front; units: of columns."""
+    labels = {name: f"{name} [{unit}]" for name, unit in ({"duration": "s"} | dict(units)).items()}
+    rows = [{labels.get(name, name): value for name, value in row.items()} for row in rows]
+    paths, pair = [labels.get(path, path) for path in paths], (labels.get(pair[0], pair[0]), labels.get(pair[1], pair[1]))
     numeric = [path for path in paths if _varies(rows, path)]
     found = {}
     if rows and paths:

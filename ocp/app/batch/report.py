@@ -49,7 +49,7 @@ def page(head: Mapping[str, Any], rows: list[dict[str, Any]], pareto: tuple[str,
     script = (TEMPLATES / "sort.js").read_text(encoding="utf-8")
     best = Table(rows).best()
     columns = ["case", *varied, *SHOWN, *(key for key in (rows[0] if rows else {}) if key.startswith("chosen."))]
-    shown = pictures(rows, paths, pareto)
+    shown = pictures(rows, paths, pareto, head.get("units", {}))
     if curves:
         shown = {"trials": over_time(curves), **shown}
     trials = "trials" in head

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import metadata
 from typing import Any
 
@@ -15,6 +16,7 @@ from ocp.app.batch.schedule import Task
 from ocp.app.batch.store import Store, table
 from ocp.app.batch.study import Table, swept
 from ocp.app.batch.work import START, Work, read
+from ocp.app.files.syntax.overrides import _parse_path
 from ocp.batch.compiled import Point
 from ocp.batch.order import parents
 from ocp.batch.starts import MISSING, MOST, centres, optima, round_size, unseen
@@ -55,7 +57,22 @@ class Sweep:
         more: dict[str, Any] = {"search": True} if self.search else {}
         more |= {} if self.recipe is None else {"program": self.recipe.text}
         return {"file": self.name, "text": self.text, "paths": list(self.paths), "cases": [list(row) for row in self.cases],
-                "keep": self.keep, "certified": self.certified, **more, "lieocp": metadata.version("lieocp")}
+                "units": self.units, "keep": self.keep, "certified": self.certified, **more, "lieocp": metadata.version("lieocp")}
+
+    @cached_property
+    def units(self) -> dict[str, str]:
+        """Units of the varied values by path, where the file says them: those of the state or control that a path names."""
+        try:
+            systems = [phase.system for phase in read(self.text, self.folder, self.name, {}).problem.phases]
+        except ProblemError:
+            return {}
+        known = {"duration": "s"} | {name: unit for own in reversed(systems) for name, unit in own.units.items()}
+
+        def unit(keys: Sequence[Any]) -> str:  # of a joint that has a motor: of its angle, its rate, or its torque
+            kinds = ("v.",) if "velocities" in keys else ("",) if "controls" in keys else ("q.", "")
+            return next((known[name] for key in reversed(keys) for kind in kinds if (name := f"{kind}{key}") in known), "")
+
+        return {path: found for path in self.paths if (found := unit(_parse_path(path, path)))}
 
     def plan(self, runs: str) -> tuple[np.ndarray, Callable[[int, Point | None], Task]]:
         """Raises ProblemError where the file takes no case."""

@@ -112,7 +112,7 @@ def program_of(recipe: Recipe) -> LoadedProgram:
                 adopt(recipe.key, _made(recipe))
             thread, found = _MADE[recipe.key]
             own[recipe.key] = found if thread == threading.get_ident() else copy.deepcopy(found)
-    found = _kept(own, recipe.key)
+    found = _recent(own, recipe.key)
     if isinstance(found, ProblemError):
         raise found
     return found
@@ -129,10 +129,10 @@ def _made(recipe: Recipe) -> Made:
 def adopt(key: str, made: Made) -> None:
     """Let the cases of a recipe be solved by a program of this thread, by its key."""
     _MADE[key] = threading.get_ident(), made
-    _kept(_MADE, key)
+    _recent(_MADE, key)
 
 
-def _kept(programs: OrderedDict[str, T], key: str) -> T:
+def _recent(programs: OrderedDict[str, T], key: str) -> T:
     programs.move_to_end(key)
     while len(programs) > PROGRAMS:
         programs.popitem(last=False)

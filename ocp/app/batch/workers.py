@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any
 
 from dynamics.kernels import threads
@@ -88,7 +89,7 @@ class Processes(Workers):
     """Processes of this machine. One that dies is replaced, and its cases are tried again, each alone: one that takes its process
     down twice becomes a row that says so."""
 
-    def __init__(self, count: int, programs: Mapping[str, LoadedProgram]):
+    def __init__(self, count: int, programs: Mapping[str, LoadedProgram] = MappingProxyType({})):
         self.count, self.running, self.deaths = count, dict[Future[Done], Task](), dict[int, int]()
         self.programs = pickle.dumps(dict(programs))
         self.alone: list[Task] = []  # after a death nobody knows whose fault it was: one by one

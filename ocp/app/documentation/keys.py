@@ -28,9 +28,10 @@ LONGEST = 160
 UNIT = re.compile(r"^\(?(?:k?g|m|mm|s|rad|N|J|W|Hz|1/s|unit|1$)\b")
 TYPE_NAMES = {float: "number", int: "integer", bool: "true, false", str: "text", dict: "mapping", tuple: "list", NoneType: "null"}
 #: values of a type, for keys that the gallery does not have
-SAMPLES = {"number": "1", "[x, y, z]": "[0, 0, 1]", "[lower, upper]": "[0, 1]", "list of [x, y, z]": "[[0, 0, 1], [0, 1, 0]]",
-           "number, list": "1", "list of number": "[0, 1]", "mapping of number": "{a: 1}", "mapping of number, list": "{a: [0, 1]}",
-           "list of [lower, upper]": "[[0, 1], [0, 1]]", "mapping of [lower, upper]": "{a: [0, 1]}"}
+SAMPLES = {"number": "1", "integer": "1", "[x, y, z]": "[0, 0, 1]", "[lower, upper]": "[0, 1]", "number, list": "1",
+           "list of [x, y, z]": "[[0, 0, 1], [0, 1, 0]]", "list of number": "[0, 1]", "mapping of number": "{a: 1}",
+           "mapping of number, list": "{a: [0, 1]}", "list of [lower, upper]": "[[0, 1], [0, 1]]",
+           "mapping of [lower, upper]": "{a: [0, 1]}"}
 #: types that the file language names, in words
 NAMED = {"Number": "number", "NumberOrList": "number, list", "LimitOrList": "number, list", "NamedNumbers": "numbers by name",
          "StateNumbers": "numbers by state", "Vector3": "[x, y, z]", "Bound": "[lower, upper]"}
@@ -110,10 +111,9 @@ def examples(gallery: Path) -> dict[tuple[type[Part], str], str]:
         source = read_source(path)
         kind: Any = {"ik": IKFile, "wbc": WbcFile}.get(kind_of(source.tree)) or problem_class(source.tree)
         for part in _parts(validated(Findings(source), kind)):
-            for key in part.model_fields_set:
-                text = _text(getattr(part, key))
-                known = found.get((type(part), key), "")
-                if text and "\n" not in text and len(text) <= LONGEST and (not known or len(text) < len(known)):
+            for key, value in part.model_dump(mode="json", exclude_unset=True).items():
+                text = _text(value)
+                if 0 < len(text) < min(LONGEST, len(found.get((type(part), key), text + " "))):
                     found[type(part), key] = text
     return found
 
@@ -132,13 +132,5 @@ def _parts(value: Any) -> Iterator[Part]:
 
 def _text(value: Any) -> str:
     """A value as YAML on one line; "" where it takes several."""
-    text = dump({"x": _plain(value)})[:-1]
+    text = dump({"x": value})[:-1]
     return "" if "\n" in text else text[4:-1] if text[0] == "{" else text[3:]
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Part):
-        return value.model_dump(mode="json", exclude_unset=True)
-    if isinstance(value, dict):
-        return {key: _plain(one) for key, one in value.items()}
-    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value

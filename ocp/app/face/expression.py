@@ -183,8 +183,8 @@ class Relation(_Joinable):
     def __bool__(self) -> bool:
         if self.sign == "==":  # what dictionaries ask of keys
             return _text(self.left) == _text(self.right)
-        raise ProblemError(f"the comparison {self} has no truth value before the problem is solved; lower <= x <= upper is written "
-                           "as constraint(x, lower=.., upper=..), and both of two conditions (a < b) & (c < d)")
+        raise ProblemError(f"the comparison {self} has no truth value; write constraint(x, lower=.., upper=..) for "
+                           "lower <= x <= upper, and (a < b) & (c < d) for two conditions")
 
     def limits(self) -> dict[str, Any]:
         """As keys of a constraint: expression, and lower, upper or equal."""

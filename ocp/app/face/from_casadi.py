@@ -24,8 +24,7 @@ _NAMED = {ca.OP_EXP: "exp", ca.OP_LOG: "log", ca.OP_SQRT: "sqrt", ca.OP_SIN: "si
 def from_casadi(value: Any) -> Expr:
     """An SX or DM column as an expression; its symbols are names of the problem. Raises ProblemError for what has no text."""
     if isinstance(value, ca.MX):
-        raise ProblemError("a CasADi MX has no text; write it with SX.sym symbols that are called as the states and controls are, "
-                           "or with those that the problem gives")
+        raise ProblemError("a CasADi MX has no text; use SX symbols with the names of states and controls, or those of the problem")
     if isinstance(value, ca.DM):
         return expr(value.full().squeeze())
     if not isinstance(value, ca.SX):

@@ -188,8 +188,8 @@ class Solver:
         self._recipe = replace(self._recipe, base={**self._recipe.base, **base}, rates={**self._recipe.rates, **found.rates})
 
     def _written(self, found: Recipe) -> dict[str, float]:
-        """What the paths of a recipe are in the file, where that is no plain number (an expression, degrees): it gives the problem
-        numbers from which it follows."""
+        """The values of a recipe's paths that the file writes as expressions or in degrees: the problem gives
+        the numbers from which they follow."""
         paths = [path for path in found.base if not _is_number(self._value(path))]
         if not paths:
             return {}

@@ -88,8 +88,8 @@ def _not_attained(finding: Finding) -> str:
         return ("no minimum exists: controls that switch ever faster between two values approach an objective of "
                 f"{finding.data['infimum']:.6g} or less")
     return (f"no minimum seems to exist: on halved intervals {finding.data['name']} grows from {finding.data['before']:.3g} to "
-            f"{finding.data['after']:.3g} at t = {finding.time:.6g} s, like an impulse, and the objective tends to "
-            f"{finding.data['infimum']:.6g}; bound {finding.data['name']}, or give it a cost that grows faster than linearly")
+            f"{finding.data['after']:.3g} at t = {finding.time:.6g} s, and the objective tends to "
+            f"{finding.data['infimum']:.6g}. Bound {finding.data['name']}, or give it a superlinear cost")
 
 
 def _finer(finding: Finding) -> str:
@@ -108,8 +108,8 @@ def _oscillating(finding: Finding) -> str:
 def _kinks(finding: Finding) -> str:
     terms = finding.data["terms"]
     listed = "; ".join(f"{one['term']} {one['name']!r}, for {100 * one['share']:.0f} % of the time" for one in terms)
-    return (f"the motion lies on a kink (abs, min, max or a comparison) of {listed}: the gradient is undefined there. Write the "
-            "absolute value of a control as the sum of two nonnegative controls whose difference is the control")
+    return (f"the motion lies on a kink (abs, min, max or a comparison) of {listed}: the gradient is undefined there. Write |u| as "
+            "a + b with controls a, b >= 0 and u = a - b")
 
 
 SENTENCES: Mapping[Kind, Wording] = {
@@ -121,13 +121,12 @@ SENTENCES: Mapping[Kind, Wording] = {
     Kind.PIECEWISE_CONSTANT_CONTROLS: "piecewise constant controls",
     Kind.FLAT_DIRECTIONS: "flat directions",
     # causes: clauses within brackets
-    Kind.STATE_DEPENDENT_JUMP: "at t = {time:.6g} s rates or costs jump where the state crosses a surface; the crossing time is "
-                               "no unknown of the program: end a phase there",
+    Kind.STATE_DEPENDENT_JUMP: "at t = {time:.6g} s rates or costs jump where the state crosses a surface: end a phase there",
     Kind.CONVEX_HAMILTONIAN: "convex in the controls",
     Kind.BETTER_PARAMETER: "the same motion costs less with another value of {name}",
     Kind.WAITING: "waiting at t = {time:.6g} s and moving faster afterwards costs less",
-    Kind.MOVING_JUMP: "at t = {time:.6g} s rates or costs jump in time, and {unknown} moves that instant past the nodes of the "
-                      "mesh, which the program does not represent: end a phase there",
+    Kind.MOVING_JUMP: "at t = {time:.6g} s rates or costs jump in time, and {unknown} moves that instant past nodes of the "
+                      "mesh: end a phase there",
     Kind.OSCILLATING_COST: "running costs have {turns} extrema along the motion, which needs as many intervals: use their mean "
                            "over a period, or shorten the motion",
     Kind.ERROR_GROWTH: "open loop {open_loop:.2g}, errors grow {growth:.3g}-fold",

@@ -80,16 +80,16 @@ def _contacts(finding: Finding) -> str:
     rows = list(finding.data["missed"].items())[:4]
     listed = ", ".join(f"{ASKED.get(what, ASKED.get(place, ASKED[''])).format(what=what, phase=phase, end=place)} by {by:.2g}"
                        for (what, phase, place), by in rows)
-    return (f"no states were found that stand, fly and land as the phases ask, whatever the torques: the nearest of "
-            f"{finding.data['searches']} searches misses {listed} (m, rad, and per second); a foot that is to go elsewhere needs a "
-            "phase without its contact, and a flight takes the time that gravity needs")
+    return (f"no states satisfy the contacts of all phases, for any torques: the best of {finding.data['searches']} searches "
+            f"misses {listed} (m, rad, and per second). A foot moves only in phases without its contact; a flight lasts as long "
+            "as gravity allows")
 
 
 def _repeat(finding: Finding) -> str:
     pairs = ", ".join(f"{a!r} and {b!r}" for a, b in finding.data["pairs"])
-    which = f"{pairs} say the same" if pairs else f"those of {', '.join(finding.data['contacts'])} do together"
+    which = f"{pairs} are the same" if pairs else f"those of {', '.join(finding.data['contacts'])}"
     return (f"in {finding.phase} {finding.value:.0f} of {finding.data['rows']} contact equations are redundant: {which}; "
-            "contact forces are not unique, and the minimum-norm ones are reported; leave out points that the others fix")
+            "the minimum-norm contact forces are reported; leave out points that the others determine")
 
 
 SENTENCES: Mapping[Kind, Wording] = {

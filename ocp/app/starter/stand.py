@@ -31,6 +31,8 @@ FLAT, INSIDE = 0.02, 0.8  # half width of the smallest sole [m], and the share o
 BAND = 0.02  # m: what lies so low on a foot is its sole
 #: names of configurations in which robots stand, the surest word first
 STANDING = ("half_sitting", "standing", "stand", "home")
+#: what to do where the robot does not stand
+REMEDY = "give a standing configuration, with bent knees, in its SRDF or MJCF file"
 STRETCHED = 0.02  # m: of the velocities of a foot, the least that its joints make
 BENT, NUDGE = 0.1, 0.3  # share of its height by which a stretched robot is lowered; rad, of the start of that
 
@@ -128,9 +130,8 @@ def _standing(model: Model, q: np.ndarray, root: int, where: str) -> list[Foot]:
     _able(model, q, root, feet, where)
     com = _mass_centre(model, q)
     if not _carried(np.concatenate([foot.positions(model, q) for foot in feet])[:, :2], com):
-        raise ProblemError(f"its mass centre, at x = {com[0]:.3g}, y = {com[1]:.3g} m, does not lie over its feet "
-                           f"({', '.join(foot.frame for foot in feet)}) in the configuration that its file gives; it needs one in "
-                           "which it stands (a named configuration of its SRDF or MJCF file)", where=where)
+        raise ProblemError(f"its centre of mass, at x = {com[0]:.3g}, y = {com[1]:.3g} m, does not lie over its feet "
+                           f"({', '.join(foot.frame for foot in feet)}); {REMEDY}", where=where)
     return feet
 
 
@@ -167,8 +168,7 @@ def _able(model: Model, q: np.ndarray, root: int, feet: list[Foot], where: str) 
         J = np.delete(J, range(own.start, own.stop), axis=1)
         flat = null_space(J[3:]) if len(foot.points) > 1 else np.zeros((0, 0))  # a sole moves without turning
         if np.linalg.svd(J[:3] @ flat if flat.shape[1] > 2 else J[:3], compute_uv=False)[2] < STRETCHED:
-            raise ProblemError(f"the leg to {foot.frame!r} is stretched out in the configuration that its file gives; it needs one "
-                               "in which its knees are bent (a named configuration of its SRDF or MJCF file)", where=where)
+            raise ProblemError(f"the leg to {foot.frame!r} is stretched out; {REMEDY}", where=where)
 
 
 def _postures(model: Model, root: int) -> list[np.ndarray]:

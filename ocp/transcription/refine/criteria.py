@@ -207,9 +207,10 @@ class ByCertificate:
             u = np.asarray(part.control(flat)).reshape(len(flat), -1)
             p = np.asarray(system.parameter_values, dtype=float)
             u = u if inputs is None else inputs(flat, x, u, np.repeat(p[:, None], len(flat), axis=1))
-            values += [functions(flat, x, u, p, x, float(part.t[-1] - part.t[0]))[2], u]
-            bounds = bounds.joined(functions.path_bounds).joined(phase.control_bounds)
-            names += [*functions.path_constraints, *(f"bound {name}" for name in system.inputs)]
+            first = len(system.controls)  # those are clipped to their bounds, and parabolas through them are not
+            values += [functions(flat, x, u, p, x, float(part.t[-1] - part.t[0]))[2], u[:, first:]]
+            bounds = bounds.joined(functions.path_bounds).joined(phase.control_bounds[first:])
+            names += [*functions.path_constraints, *(f"bound {name}" for name in system.algebraic)]
         every, nx, m = np.concatenate(values, axis=1), x.shape[1], len(functions.path_names)
         every, measured = (own.reshape(N, SAMPLES_PER_INTERVAL, -1) for own in (every, functions.in_units(every, nx)))
         low, high = bounds.arrays
@@ -219,14 +220,14 @@ class ByCertificate:
         limit = np.array([np.inf if name == solved else allowed.get(prefix + name, np.inf) for name in names])
         ratio = np.nan_to_num(np.max(ratio, axis=2) / limit, nan=np.inf)
         near = (low != high) & (np.max(over, axis=2) <= CRITERION.max_overshoot * np.ptp(every, axis=(0, 1)))
-        near[:, nx + m:] = False  # inputs that are solved for have no tightened bounds
+        near[:, nx + m:] = False  # unknowns that are solved for have no tightened bounds
         return _Overshoots(over[:, :nx], over[:, nx:nx + m], ratio, near, ratio > MESH_CHANGE.aim)
 
 
 @dataclass(frozen=True, eq=False)
 class _Overshoots:
-    """states [N, nx, 2], rows [N, m, 2]: by how much, below and above; of states, rows and inputs [N, nx + m + nu]: ratio, in parts
-    of what is allowed; near, whether tightening can mend it; bad, whether it calls for some."""
+    """states [N, nx, 2], rows [N, m, 2]: by how much, below and above; of states, rows and unknowns [N, nx + m + nz]: ratio, in
+    parts of what is allowed; near, whether tightening can mend it; bad, whether it calls for some."""
 
     states: Array
     rows: Array

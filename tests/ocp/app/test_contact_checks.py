@@ -59,8 +59,8 @@ CASES = {
     "gravity": (FLIGHT, {"time": 0.6, "start": HIGH}, (), "the parabola of the mass centre in flight"),
     "too far": (LEAP, {"stands": STANDS, "place": "final: {joints: {base_x: 0.2}}, " + PLACE.format(x=2)}, (),
                 "'place' at the end of landing"),
-    "twice": (ONE, {"rest": "", "more": TWICE}, (), "contact equations are redundant: 'again' and 'foot' say the same"),
-    "together": (ONE, {"rest": "", "more": SHANK}, (), "those of foot, middle do together"),
+    "twice": (ONE, {"rest": "", "more": TWICE}, (), "contact equations are redundant: 'again' and 'foot' are the same"),
+    "together": (ONE, {"rest": "", "more": SHANK}, (), "those of foot, middle"),
 }
 
 

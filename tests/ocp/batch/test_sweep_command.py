@@ -63,6 +63,19 @@ def test_a_report_escapes_and_tells_refused_cases_apart():
     assert set(pictures([], [], ("duration", "objective"))) == set()
 
 
+def test_pictures_have_units(monkeypatch):
+    """On every axis of a quantity that has one; the picture of each is otherwise as before."""
+    from ocp.app.batch import pictures as drawn
+
+    said, inner = [], drawn.plain
+    monkeypatch.setattr(drawn, "plain", lambda text: said.append(text) or inner(text))
+    rows = [{"case": k, "a.b": float(k), "c": float(k * k), "ok": k != 1, "objective": 3.0 - k, "duration": 1.0 + k}
+            for k in range(4)]
+    drawn.pictures(rows, ["a.b", "c"], ("duration", "objective"), {"a.b": "rad", "c": "N"})
+    assert {"a.b [rad]", "c [N]", "duration [s]", "objective"} <= set(said)
+    assert not {"a.b", "c", "duration"} & set(said)
+
+
 def test_the_pareto_front():
     """Against all pairs."""
     points = np.random.default_rng(3).random((60, 2))

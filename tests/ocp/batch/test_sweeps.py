@@ -107,9 +107,21 @@ def test_paths_are_numbers_parameters_or_structure():
 
 def test_unknown_paths_are_named():
     for path, message in (("parameters.mas", "did you mean 'mass'"), ("phase.start.y", "no state named 'y'"),
+                          ("start.x", r"the file has phase\.start\.x"), ("strat.mass", r"the file has parameters\.mass"),
+                          ("solve.intervalls", r"the file has solve\.collocation\.intervals"),
+                          ("solve.max_iteratons", r"did you mean solve\.collocation\.max_iterations or solve\.multiple_shooting"),
                           ("phase.final[0]", "no state named"), ("solve.collocation.interval", "did you mean 'intervals'")):
         with pytest.raises(ProblemError, match=message):
             swept(block(f"{path}=[1, 2, 3]"), processes=0)
+
+
+@pytest.mark.parametrize(("file", "units"), [
+    ("panda_reach", {"phase.start.joints.panda_joint1": "rad", "phase.bounds.velocities.panda_joint2": "rad/s",
+                     "phase.bounds.controls.panda_joint2[1]": "N m", "phase.duration": "s", "constants.k": None}),
+    ("cartpole_swingup", {"phase.bounds.force[1]": "N", "phase.start.theta": "rad", "constants.m2": None})])
+def test_axes_have_the_units_of_what_they_vary(file, units):
+    text = Path(f"problems/{file}.yaml").read_text()
+    assert Sweep(text, "problems", f"{file}.yaml", tuple(units), ()).units == {path: unit for path, unit in units.items() if unit}
 
 
 # ---- tables -----------------------------------------------------------------------------------------------------------

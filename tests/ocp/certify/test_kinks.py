@@ -36,7 +36,7 @@ def test_the_advice_of_the_note_gives_the_closed_form():
     (told,) = [one for one in refused.findings if one.kind is Kind.MOTION_ON_KINKS]
     (term,) = told.data["terms"]
     assert (term["term"], term["name"]) == ("cost", "effort")
-    assert "the sum of two nonnegative controls" in sentence(told)
+    assert "Write |u| as a + b" in sentence(told)
     kinds = [one.kind for one in refused.findings]
     assert Kind.OSCILLATING_CONTROLS not in kinds  # alternating points of a failed search mean nothing
     assert found.ok

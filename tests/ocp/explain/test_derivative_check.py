@@ -31,8 +31,8 @@ try:
     metadata.distribution("example-robot-data")
 except metadata.PackageNotFoundError:  # some robots come with the robots extra
     FILES = [path for path in FILES if "robot: robots:" not in path.read_text(encoding="utf-8")]
-LONG = ("anymal_trot", "anymal_walk", "panda_reach", "panda_reach_obstacle", "quadruped_righting", "leg_leap", "rail_arm_linkage",
-        "four_bar", "hexacopter_arm", "kinova_reach", "drone_gates", "tendon_finger")
+LONG = ("anymal_trot", "anymal_trot_cones", "anymal_walk", "panda_reach", "panda_reach_obstacle", "quadruped_righting", "leg_leap",
+        "rail_arm_linkage", "four_bar", "hexacopter_arm", "kinova_reach", "drone_gates", "tendon_finger")
 
 
 def of_terms(*costs, states=("x", "y"), guess=None, constraints=(), **options):

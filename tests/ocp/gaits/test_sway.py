@@ -1,4 +1,4 @@
-"""The mass centre of a gait: against closed solutions of the linear inverted pendulum, and the inputs of a guess."""
+"""Mass centre of a gait: against closed solutions of the linear inverted pendulum, and what inputs carry the motion of a guess."""
 
 import casadi as ca
 import numpy as np

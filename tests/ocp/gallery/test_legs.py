@@ -2,9 +2,13 @@
 
 from importlib import metadata
 
+import numpy as np
 import pytest
 
-from ocp.app.files.load import load_text
+from ocp.app.files.load import load_problem, load_text
+from ocp.app.robot import read_robot
+from ocp.app.starter.write import write_starter
+from ocp.certify.consistent import Consistent
 from ocp.methods import solve
 
 if not list(metadata.distributions(name="example-robot-data")):
@@ -63,3 +67,22 @@ def test_a_jump_in_place(formulation):
     assert found.ok, found.certificate.failures
     assert found.objective == pytest.approx(1.1652, rel=2e-4)
     assert len(found.iterations) < 120
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("robot", "objective"), [("solo12", 1.78144), ("go1", 133.1497), ("anymal_c_simple/anymal", 1573.42)])
+def test_a_trot_as_it_is_written(robot, objective, tmp_path):
+    """Forces stay in their cones, evaluated from the equations of motion at times between those of any mesh."""
+    named = read_robot(f"robots:{robot}", root="free_flyer")
+    found = solve(load_problem(write_starter(named, "gait", gait="trot", out=tmp_path / "trot.yaml")).problem)
+    assert found.ok, found.certificate.failures
+    assert found.objective == pytest.approx(objective, rel=1e-4)
+    assert len(found.extra["refinement"]) <= 4
+    for phase, part in zip(found.problem.phases, found.parts, strict=True):
+        t = np.linspace(part.t[0], part.t[-1] - 1e-9, 501)[None, :]
+        x = part.state(t[0])
+        u = Consistent(phase.system).solved(t[0], x, part.control(t[0]), np.zeros((phase.system.np, t.size)))
+        for c in phase.constraints:
+            if c.name.endswith("friction"):
+                force = np.asarray(c.function(t, x.T, u.T, np.zeros((phase.system.np, t.size))))
+                assert np.max(np.linalg.norm(force[1:], axis=0) - force[0]) < 2e-4 * np.max(force[0])

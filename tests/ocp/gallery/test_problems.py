@@ -20,10 +20,11 @@ except metadata.PackageNotFoundError:  # some robots come with the robots extra
 ELSEWHERE = "".join(path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("test_gallery*.py"))
 # long by their own method; each is of a kind that others, or the tests of its room, have
 LONG = ("quadruped_righting", "lqr80", "kinova_reach", "spring_arm_design", "rail_arm_linkage", "four_bar_residual",
-        "hexacopter_arm", "tendon_finger", "chain_on_wall", "mobile_manipulator", "car_parking", "anymal_trot", "anymal_walk")
+        "hexacopter_arm", "tendon_finger", "chain_on_wall", "mobile_manipulator", "car_parking", "anymal_trot",
+        "anymal_trot_cones", "anymal_walk")
 # by their other methods
 MINUTES = ("ur5_reach", "panda_reach", "panda_reach_obstacle", "arm_inverse_dynamics", "long_horizon", "spring_arm_design",
-           "quadrotor", "quadrotor_obstacles", "anymal_trot", "anymal_walk")
+           "quadrotor", "quadrotor_obstacles", "anymal_trot", "anymal_trot_cones", "anymal_walk")
 HERE = [path for path in FILES if f'"{path.stem}"' not in ELSEWHERE]
 
 

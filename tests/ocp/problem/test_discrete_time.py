@@ -142,7 +142,7 @@ def test_what_has_no_meaning_is_refused():
             load_text(STOCK.replace(*words))
     with pytest.raises(ProblemError, match="solve.multiple_shooting.intervals"):
         load_text(STOCK + "solve: {multiple_shooting: {intervals: 9}}\n")
-    with pytest.raises(ProblemError, match=r"mpc.rate: must be 1, or left out"):
+    with pytest.raises(ProblemError, match=r"mpc.rate: must be 1, one sample"):
         load_text(STOCK + "mpc: {rate: 10}\n")
     with pytest.raises(ProblemError, match="whole steps"):
         whole_steps(Duration(1.0, 1.0, 1.0), 0.3)

@@ -124,8 +124,7 @@ def _options(section: Section, period: float | None) -> MPCOptions:
     values: dict[str, Any] = {"rate": section.value("rate", rate)}
     values |= {name: section.value(name) for name in ("duration", "horizon", "barrier")}
     if period is not None and abs(values["rate"] * period - 1) > 1e-9:
-        section.refuse(f"must be {rate:.9g}, or left out: the system is in discrete time, with a step every {period:g} s, and a "
-                       "closed loop samples at each", "rate")
+        section.refuse(f"must be {rate:.9g}, one sample at each step of {period:g} s of the discrete-time system", "rate")
     section.findings.settle()
     values |= {name: getattr(section.spec, name) for name in ("iterations", "start_iterations", "feedback", "delay", "repeat")}
     try:

@@ -53,18 +53,18 @@ class Push(Part):
 class RandomPushes(Part):
     """Pushes in random directions spread over the run; the report says from which the plant recovered before the next."""
 
-    count: Annotated[StrictInt, Field(ge=1)] = Key("how many, one in each equal part of the run")
-    frame: str = Key("frame of the robot that is pushed")
-    force: Number = Key("its size [N]", above=0)
-    duration: Number = Key("how long each lasts [s]", 0.1, above=0)
+    count: Annotated[StrictInt, Field(ge=1)] = Key("number of pushes, one in each equal part of the run")
+    frame: str = Key("frame of the robot that is pushed", examples=["trunk"])
+    force: Number = Key("magnitude of the force [N]", above=0)
+    duration: Number = Key("duration of each push [s]", 0.1, above=0)
 
 
 class Disturbances(Part):
     """Disturbances of the plant and of its measurement."""
 
     seed: Annotated[StrictInt, Field(ge=0)] = Key("seed of all noise; the same seed gives the same run", 0)
-    process_noise: Noise = Key("on the state: what it gathers in one second (unit / sqrt(s))", 0.0, least=0)
-    measurement_noise: Noise = Key("on every measurement", 0.0, least=0)
+    process_noise: Noise = Key("noise of the state, as its standard deviation after one second [unit / sqrt(s)]", 0.0, least=0)
+    measurement_noise: Noise = Key("standard deviation of the noise of measurements", 0.0, least=0)
     kicks: tuple[Kick, ...] = Key("jumps of the state", ())
     pushes: tuple[Push, ...] = Key("forces and rates over a period of time", ())
     random_pushes: RandomPushes | None = Key("pushes in random directions, drawn by the seed", None)
@@ -88,7 +88,7 @@ class EstimatedParameter(Part):
     """A parameter of the file that is estimated; its value there is the first guess."""
 
     deviation: Number = Key("standard deviation of the initial guess", least=0)
-    walk: Number = Key("what a random walk gathers in one second (unit / sqrt(s))", 0.0, least=0)
+    walk: Number = Key("standard deviation of its random walk after one second [unit / sqrt(s)]", 0.0, least=0)
     lower: Number | None = Key("smallest value, in moving horizons", None)
     upper: Number | None = Key("largest value, in moving horizons", None)
 
@@ -100,9 +100,9 @@ class Estimate(Part):
     method: Literal["moving_horizon", "kalman"] = Key("over a window, or an extended Kalman filter", "moving_horizon")
     window: Annotated[StrictInt, Field(ge=1)] = Key("sampling periods in the window", 10)
     iterations: Annotated[StrictInt, Field(ge=1)] = Key("iterations of the window at every sample", 2)
-    process: Noise = Key("noise that the estimator expects on the state: what it gathers in one second (unit / sqrt(s))", 0.1,
+    process: Noise = Key("noise of the state that the estimator assumes, after one second [unit / sqrt(s)]", 0.1,
                          least=0)
-    initial: Noise = Key("standard deviation of the start state, as the estimator believes", 0.1, least=0)
+    initial: Noise = Key("standard deviation of the start state that the estimator assumes", 0.1, least=0)
     parameters: dict[str, EstimatedParameter] = Key("parameters that are estimated", dict)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -12,6 +13,7 @@ from typing_extensions import TypeAliasType
 
 from ocp.app.files.syntax import parts
 from ocp.app.files.syntax.parts import Bound, Key, LimitOrList, Name, Number, NumberOrList, OneOf, Part, refuse
+from ocp.methods import METHODS
 from ocp.problem import INF
 from ocp.problem import Reference as Optimum
 
@@ -238,6 +240,11 @@ class Solve(Part):
     multiple_shooting: dict[str, Option] = Key("options of direct multiple shooting", dict)
     ilqr: dict[str, Option] = Key("options of iLQR", dict)
     adjoint: dict[str, Option] = Key("options of single shooting by adjoint gradients", dict)
+
+    @classmethod
+    def below(cls) -> Mapping[str, Collection[str]]:
+        """The options of each method."""
+        return {name: [own.name for own in dataclasses.fields(method.options_type())] for name, method in METHODS.items()}
 
 
 class Expectation(Part):

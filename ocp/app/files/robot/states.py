@@ -133,7 +133,7 @@ def configuration_by_name(model: Model, q: np.ndarray) -> dict[str, Any]:
 
 def state_by_name(model: Model, q: np.ndarray, v: np.ndarray) -> dict[str, Any]:
     """The same with velocities [nv], where there are any."""
-    base, found, velocities = floating_base(model), configuration_by_name(model, q), dict[str, Any]()
+    base, found, velocities = floating_base(model), configuration_by_name(model, q), dict[str, object]()
     for i, body in enumerate(model.bodies):
         own = v[model.v_slice(i)].tolist()
         if body.joint.mimic is None and i == base:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, get_args
@@ -113,7 +113,7 @@ def add_validation_errors(findings: Findings, error: ValidationError, model: typ
         if item["type"] == "extra_forbidden":
             cut = findings.source.cut_at_comma(path)
             unknown = _unknown_key(str(path[-1]), known_keys(model, location[:-1]), cut)
-            findings.add(path, unknown + _elsewhere(findings.source, path), at_key=True)
+            findings.add(path, unknown + _elsewhere(findings.source, path, _owners(model, location[:-1])), at_key=True)
         elif findings.source.cut_at_comma(path):
             findings.add(path, f"has no value; {QUOTE}")
         elif item["type"] == "too_short" and len(item["input"]) >= item["ctx"]["min_length"]:
@@ -136,10 +136,22 @@ def _unknown_key(key: str, known: list[str], cut: bool) -> str:
     return f"unknown key{near(key, known)}"
 
 
-def _elsewhere(source: Source, path: KeyPath) -> str:
-    """Where the file has the key that an override sets at another path."""
-    found = [format_path(other) for other in source.entries if other[-1:] == path[-1:] and other != path]
-    return f"; the file has {', '.join(found[:3])}" if path in source.origins and found else ""
+def _elsewhere(source: Source, path: KeyPath, owners: Sequence[type[BaseModel]]) -> str:
+    """Where the file has the key that an override sets at another path, or one like it; else such options of the sections beside
+    it."""
+    wanted = max((own for own in source.origins if own[:len(path)] == path), key=len, default=())
+    if not wanted:
+        return ""
+    others = [own for own in source.entries if own and own[:len(path)] != path]
+    below: list[Mapping[str, Iterable[str]]] = [getattr(owner, "below", dict)() for owner in owners]
+    options = [(*path[:-1], name, key) for sections in below for name, keys in sections.items() for key in keys]
+    ends = (wanted, path[-1:], wanted[-1:])
+    for known, says in ((others, "; the file has {0}"), (options, "; did you mean {1}?")):
+        like = difflib.get_close_matches(str(path[-1]), {str(own[-1]) for own in known}, 1, 0.7)
+        for end in (*ends, tuple(like)):
+            if end and (found := [format_path(own) for own in known if own[-len(end):] == end]):
+                return says.format(*(joint.join(found[:3]) for joint in (", ", " or ")))
+    return ""
 
 
 def _message(item: Mapping[str, Any]) -> str:

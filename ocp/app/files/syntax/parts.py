@@ -6,7 +6,7 @@ import functools
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Self, get_args
 
@@ -67,6 +67,11 @@ class Part(BaseModel):
     def _checked(self) -> Self:
         self.check()
         return self
+
+    @classmethod
+    def below(cls) -> Mapping[str, Collection[str]]:
+        """Keys of the mappings within whose keys are no fields, by the key of the mapping."""
+        return {}
 
     def check(self) -> None:
         """Raise a validation error (see ``refuse``) for keys that do not go together."""
@@ -253,8 +258,7 @@ def _one_line(name: str) -> str:
 
 def _file_name(name: str) -> str:
     if not re.fullmatch(r"[^\W\d_]\w*([ -]\w+)*", _one_line(name)):
-        raise refuse(f"{name!r} cannot be the name of a phase, which names columns and parts of archives; use letters, digits, _, "
-                     "- and single spaces, starting with a letter")
+        raise refuse(f"{name!r} cannot name a phase; use letters, digits, _, - and single spaces, starting with a letter")
     return name
 
 
