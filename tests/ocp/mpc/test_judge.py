@@ -83,7 +83,7 @@ def test_a_pole_that_fell_is_lost_and_one_that_is_caught_is_not():
             told, gone = loop.findings[0], 0.6 / 9.0 + (0.1 - 0.6 / 9.0) * np.cosh(9.0)
             assert told.data["end"] == pytest.approx(gone, rel=1e-3)
             assert told.data["share"] == pytest.approx(gone / (0.1 * np.cosh(9.0)), rel=0.05)
-            assert "is lost" in sentence(told)
+            assert "is no longer tracked" in sentence(told)
 
 
 @pytest.mark.parametrize("aim", ["final", "constraint", "costs"])

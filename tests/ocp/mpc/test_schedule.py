@@ -134,6 +134,6 @@ def test_phases_that_do_not_fit_are_named():
             ((one, replace(other, duration=Duration(0.5, 1.0, 0.75))), "fixed durations"),
             ((one, replace(other, duration=Duration(0.02, 0.02, 0.02))), "less than a sampling period"),
             ((one, replace(other, system=replace(other.system, controls=("w",)))), "same states, controls and parameters"),
-            ((replace(one, start=None), other), "whole state")):
+            ((replace(one, start=None), other), "whole initial state")):
         with pytest.raises(ProblemError, match=words):
             scheduled(Problem("wrong", phases), 1.0, h)
