@@ -164,7 +164,7 @@ def make_rows(label: str, space: Space, nu: int, np_: int, make: Callable[..., l
     made = make(*at, *(() if inner is None else (k,)))
     c = ca.densify(ca.vertcat(ca.SX(0, 1), *(row.expression for row in made)))
     used = tuple(np.flatnonzero(ca.which_depends(c, k)).tolist()) if inner is not None and ca.depends_on(c, k) else ()
-    known = k[list(used)]
+    known = k[list(used), :]
     jacobian, curvature = _derivatives(label, space, at, make, k, used, width, inner, full)
     return Rows(
         outer=dense_function(f"{label}_rows", [*at, known], [c]), jacobian=jacobian, curvature=curvature,
@@ -177,7 +177,7 @@ def _derivatives(label: str, space: Space, at: Sequence[Expr], make: Callable[..
                  width: int, inner: Inner | None, full: bool) -> tuple[ca.Function, ca.Function]:
     """``Rows.jacobian`` and ``Rows.curvature``. k: symbols of ``make``; inner: what they stand for; full: see ``make_rows``."""
     t, x, u, p = at
-    size, known = space.ndx + u.shape[0], k[list(used)]
+    size, known = space.ndx + u.shape[0], k[list(used), :]
     z = ca.SX.sym("z", size)
     dx, du = ca.vertsplit(z, [0, space.ndx, size])
     near = make(t, space.jet(x, dx), u + du, p, *((k,) if k.shape[0] else ()))

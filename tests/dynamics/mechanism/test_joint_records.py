@@ -146,7 +146,7 @@ def test_a_curve_goes_through_its_points_smoothly_and_on_straight():
     ({"kind": "spline_curve", "points": (POINTS[0], (1e308, 0.0, 0.0))}, r"lengths whose cube is finite"),
     ({"kind": "composite"}, r"'composite' needs parts"),
     ({"kind": "composite", "parts": (Joint("a", "revolute"),)}, r"joint 'a'.*'revolute' needs 1 axes, got 0"),
-    ({"kind": "composite", "parts": (Joint("a", "spherical"), Joint("a", "planar"))}, r"names of their own, got a, a"),
+    ({"kind": "composite", "parts": (Joint("a", "spherical"), Joint("a", "planar"))}, r"distinct names, got a, a"),
     ({"kind": "composite", "parts": (Joint("a", "spherical", damping=(1.0,) * 3),)}, r"part 'a' gives damping"),
     ({"kind": "composite", "parts": (Joint("a", "planar", limits=Limits(effort=(1.0,) * 3)),)}, r"part 'a' gives limits"),
     ({"kind": "sphericl"}, r"joint 'j'.*unknown joint kind 'sphericl'.*did you mean 'spherical'"),

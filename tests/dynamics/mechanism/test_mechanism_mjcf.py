@@ -139,7 +139,7 @@ PAIR = '<tendon><fixed name="pair" {}><joint joint="one" coef="2"/><joint joint=
 
 
 @pytest.mark.parametrize(("text", "words"), [
-    (two(one='frictionloss="0.5"'), "dry friction of 'one' does not act"),
+    (two(one='frictionloss="0.5"'), "dry friction of 'one' is ignored"),
     (two(one='stiffness="1 2"'), "joint 'one': its nonlinear spring"),
     (two(rest=PAIR.format('stiffness="2 3"')), "tendon 'pair': its nonlinear spring"),
     (two(rest=PAIR.format('damping="2 3"')), "tendon 'pair': its nonlinear damper"),

@@ -77,7 +77,7 @@ def test_a_scene_has_the_meshes_of_its_robot(ball, tmp_path):
     assert scene.solids[0].mesh
     assert np.allclose(scene.solids[0].vertices.mean(axis=0), [0, 0, 0.5], atol=0.05)
     assert np.allclose(np.ptp(scene.solids[0].vertices, axis=0), [0.5, 0.5, 1.0], atol=0.05)
-    assert "lost.stl is not there" in scene.notes[0]
+    assert "lost.stl does not exist" in scene.notes[0]
     assert len(encode(scene)) < 400_000
 
 

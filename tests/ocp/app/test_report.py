@@ -177,7 +177,7 @@ def test_a_floating_base_is_not_tied_to_the_world_and_a_bare_bob_ends_at_its_mas
     scene = scene_from_model(model, np.array([0.0, 1.0]), np.zeros((2, model.nq)), poses)
     ends = {tuple(np.round(scene.points[0, i], 9)) for e in scene.edges for i in e.points}
     assert ends == {(1.0, 2.0, 3.0), (1.3, 2.0, 3.0), (1.3, 2.0, 2.6)}
-    assert scene.notes == ("Not drawn: hull.stl is not there; the links show the motion.",)
+    assert scene.notes == ("Not drawn: hull.stl does not exist; the links show the motion.",)
 
 
 def test_a_motion_that_diverges_is_shown_up_to_there() -> None:

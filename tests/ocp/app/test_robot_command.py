@@ -54,7 +54,7 @@ def test_an_mjcf_robot_is_reported_with_its_motors(capsys):
     (("robot", MODELS / "kinovva.urdf"), "did you mean 'kinova.urdf'"),
     (("robot", MODELS / "kinova.urdf", "--root", "free"), "did you mean 'free_flyer'"),
     (("init", MODELS / "quadrotor.urdf", "--mpc"), "flies on rotors"),
-    (("init", MODELS / "ur5.urdf", "--pose", "--mpc"), "at a time"),
+    (("init", MODELS / "ur5.urdf", "--pose", "--mpc"), "give only one of"),
     (("init", MODELS / "ur5.urdf", "--pose", "--frame", "tool"), "did you mean 'tool0'"),
     (("check", MODELS / "ur5.urdf"), "ocp robot"),
     (("robot", "p.yaml"), "ocp show"),

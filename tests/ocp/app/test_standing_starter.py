@@ -65,7 +65,7 @@ def test_soles_of_tilted_frames_lie_in_a_plane_and_missing_meshes_are_named(tmp_
     loaded = load_wbc(write_starter(read_robot("icub", root="free_flyer"), "wbc", out=tmp_path / "icub.yaml"))
     for plan in loaded.setup.contacts:
         assert np.linalg.svd(np.subtract(plan.points, plan.points[0]), compute_uv=False)[2] < 1e-9
-    with pytest.raises(ProblemError, match=r"sole of 'l_sole' is not known: its mesh .*LAnkleRollBasic.mesh is not there"):
+    with pytest.raises(ProblemError, match=r"sole of 'l_sole' is not known: its mesh .*LAnkleRollBasic.mesh does not exist"):
         write_starter(read_robot("romeo_laas_small", root="free_flyer"), "wbc", out=tmp_path / "x.yaml")
 
 

@@ -414,7 +414,7 @@ def test_distances_and_their_gradients():
         R0, p0 = pose_of(model, "f0", q)
         n = R0 @ np.array([0, 1, 2]) / np.sqrt(5)
         assert h[4] == pytest.approx(n @ (point("f4", ends[0]) - p0 - R0 @ [0, 0, -1]) - 0.1, abs=1e-12)
-    with pytest.raises(ProblemError, match="goes second"):
+    with pytest.raises(ProblemError, match="must be the second shape"):
         Clearance(HalfSpace((0, 0, 1)), Ball("f1", 0.1))
     with pytest.raises(ProblemError, match="negative"):
         Clearance(Ball("f1", -0.1), Ball("f2", 0.1))

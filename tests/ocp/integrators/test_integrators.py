@@ -204,8 +204,8 @@ def test_loops_over_a_robot_take_the_same_step(name):
     model, sys = floating_tree()
     functions = mechanics.motions(sys, name, full=False)
     kernels = dict(zip(functions, compile_many(list(functions.values()), mode="interpreted"), strict=True))
-    record, kept = mechanics.make_mechanics(sys, name, False, kernels)
-    walked = sensitivities.make_sensitivities(record, sys, name, ())
+    record, kept = mechanics.make_mechanics(sys, name, False, kernels, (), np.zeros(1, dtype=np.int64))
+    walked = sensitivities.make_sensitivities(record, sys, name, (), np.zeros(1, dtype=np.int64))
     x, u = tree_start(model, sys)
     h = 0.02
     assert sensitivities.walk(walked, 0.0, x, u, h) == 0

@@ -267,7 +267,7 @@ def test_a_joint_that_leaves_its_spline_is_named(integrator):
     found = problem(RAIL.replace("FORCE", ""))
     motion = simulate(found, integrator, Guessed(found), dt=0.01, kernels="interpreted")
     assert motion.ending is Ending.FAILED
-    assert "joint 'cart' leaves its spline, from 0 to 2, at t = 0.94 s: " in motion.message
+    assert "joint 'cart' leaves its spline, from 0 to 2, at t = 0.94 s, and " in motion.message
     found = problem(RAIL.replace("FORCE", "{joint_stop: {joint: cart, lower: 0.2, upper: 1.8, stiffness: 200}}"))
     motion = simulate(found, integrator, Guessed(found), dt=0.01, kernels="interpreted")
     assert motion.ok

@@ -283,7 +283,7 @@ def test_one_object_for_one_request_and_nobody_writes_in_it():
     (("trapezoid", 3), "degree", ["trapezoid has degree 2 and no other, got 3", "lobatto"]),
     (("hermite_simpson", 2), "degree", ["hermite_simpson has degree 3 and no other, got 2"]),
     (("lobatto", 4, "differential"), "form",
-     ["lobatto has no differential form", "4 states", "'integral'", "gauss, radau, radau_left"]),
+     ["lobatto has no differential form", "5 states", "'integral'", "gauss, radau, radau_left"]),
     (("trapezoid", None, "differential"), "form", ["trapezoid has no differential form"]),
     (("hermite_simpson", None, "differential"), "form", ["hermite_simpson has no differential form"]),
 ])
