@@ -379,8 +379,8 @@ def test_the_derivatives_of_the_barrier_are_those_of_its_value():
     z = np.zeros
     kinds, sizes = np.array([[BELOW, CONE, IN_CONE, IN_CONE]]), np.array([[1, 3, 1, 1]])
     held = ConstraintSet(np.array([4]), np.zeros(1, dtype=np.int64), kinds, sizes, np.ones((1, 4), dtype=np.int64), z((1, 4)),
-                         np.ones((1, 4)), z((1, 4)), z((1, 4)), z((1, 4, 8)), z((1, 0, 8)), z(0), z((1, 4)), z((1, 4)), z((2, 8, 8)),
-                         z((4, 4)), z((4, 8)), z((4, 8)), 0.3, 0.05)
+                         np.ones((1, 4)), z((1, 4)), z((1, 4)), z((1, 4, 8)), z((1, 0, 8)), z(0), z((1, 4)), z((1, 4)),
+                         z((2, 8, 8)), z((4, 4)), z((4, 8)), z((4, 8)), 0.3, 0.05)
 
     def value(c):
         held.c[0] = c
