@@ -142,7 +142,8 @@ def page(rows: list[Mapping[str, Any]]) -> None:
         "its cones; one `SolverFDDP.solve(xs, us, 1)` is timed, models are made and moved off the clock. MuJoCo: iLQR in steps",
         "of 10 ms whose derivatives are those of `mjd_transitionFD`, in Python; contacts are MuJoCo's own. Ours is the whole step.",
         "The cost is that of the closed loop. iLQR by differences is a plain one: in this loop the robot falls and its state",
-        "runs away; its times are worth more than its cost.", "", *table("peers"), "", "Made by `tests/benchmarks/quadruped_mpc.py`."])
+        "runs away; its times are worth more than its cost.", "", *table("peers"),
+        "", "Made by `tests/benchmarks/quadruped_mpc.py`."])
 
 
 def main() -> None:
