@@ -213,7 +213,8 @@ def workers(count: int) -> list[dict[str, object]]:
 
 def on_dask(count: int) -> list[dict[str, object]]:
     """One process of this machine, and a scheduler with two workers, each a process of its own."""
-    sweep, environment = cartpole_sweep(count), {**os.environ, "PYTHONPATH": str(ROOT)}
+    quiet = {"DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False"}  # workers else sample their own stack every 10 ms
+    sweep, environment = cartpole_sweep(count), {**os.environ, "PYTHONPATH": str(ROOT), **quiet}
     with tempfile.TemporaryDirectory() as work:
         file, begin = Path(work) / "scheduler.json", time.perf_counter()
         words = [sys.executable, "-m"]

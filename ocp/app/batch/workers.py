@@ -32,7 +32,7 @@ LIVES = 2
 #: seconds within which a scheduler answers
 ANSWERS = 10.0
 #: seconds between looks at what a cluster has done
-POLLED = 0.005
+POLLED = 0.02
 
 
 def done(task: Task) -> Done:
@@ -178,11 +178,13 @@ class Cluster(Workers):
         if self.client.status != "running":
             raise ProblemError("the scheduler is unreachable; finished cases are kept, and the same command continues",
                                where=f"--scheduler {self.address}")
+        whole = [future for future in ready if future.status == "finished"]
+        results = dict(zip(whole, self.client.gather(whole), strict=True))  # in one message
         found = []
         for future in ready:
             task = self.tasks.pop(future)
-            if future.status == "finished":
-                found.append(future.result())
+            if future in results:
+                found.append(results[future])
             elif type(error := future.exception()).__name__ == "KilledWorker":
                 found.append(Done(task.number, empty_row("WORKER_DIED", LOST, f"the workers that solved it died: {error}"), 0.0))
             else:
