@@ -58,9 +58,9 @@ class Course:
 
 def postures(model: Model, contacts: Mapping[str, Contact], schedule: Schedule, stretches: Sequence[Stretch], course: Course,
              q0: Array, constraints: Sequence[Constraint] = ()) -> tuple[list[Array], list[Array]]:
-    """Configurations [nq] where the stretches begin and where the last ends, and velocities [nv] there: feet where they stand and
-    swing, the base where these carry it, and all joints as near to q0 as may be. constraints: of the mechanism that are no
-    contacts. Raises ProblemError where feet do not reach."""
+    """Configurations [nq] and velocities [nv] at the start of each stretch and at the end of the last, by inverse kinematics: feet
+    at their footholds or on their swing paths, the base above its support, joints as near to q0 as possible. constraints: of the
+    mechanism, contacts excluded. Raises ProblemError where feet cannot reach."""
     root, start = model.bodies[0].name, {name: stood(model, q0, c) for name, c in contacts.items()}
     (R, p), carried = pose_of(model, q0, root), _carried(model, contacts, start, schedule, course, q0)
     joints = [body.joint.name for i, body in enumerate(model.bodies) if model.kind(i).nv and not body.joint.mimic]
@@ -121,7 +121,7 @@ def _carried(model: Model, contacts: Mapping[str, Contact], start: Mapping[str, 
 
 
 def _speed(course: Course, schedule: Schedule, foot: str, origin: Array, time: float, up: Array) -> Array:
-    """Velocity [3] of a foot: zero where it stands, lifts off and touches down."""
+    """Velocity [3] of a foot: zero in stance, at lift-off and at touch-down."""
     if not any(lift + schedule.near < time < land - schedule.near for lift, land in schedule.swings[foot]):
         return np.zeros(3)
     step = 1e-6 * schedule.duration

@@ -29,8 +29,8 @@ Own = tuple[float, ...] | float
 
 @dataclass(frozen=True, eq=False)
 class Numbers(Portable):
-    """A problem, its numbers ``values`` [k], and where they stand: (number of the first, how many, 0 of one that is in no tuple,
-    attributes and indices from the problem down)."""
+    """A problem, its numbers ``values`` [k], and their locations: (index of the first, count, 0 for a scalar; attributes and
+    indices from the problem down)."""
 
     problem: Problem
     values: Array

@@ -24,8 +24,8 @@ NONE, HELD, ENGINE, DESCENT = range(4)  # how the active set of a level was foun
 
 @linked(**OPTIONS)
 def _rows(s: Stack, k: int, first: int, tolerance: float) -> tuple[int, int]:
-    """F, e, length: what level k asks of what is left, and in ``pivot_tolerance`` the pivot below which a row counts as zero;
-    returns (rows, columns: zeros follow)."""
+    """F, e, length: level k in the null space of the levels before it, and ``pivot_tolerance``, the pivot below which a row is
+    zero; returns (rows, columns: zeros follow)."""
     n, top, reach = s.state[0], s.state[2], 0
     if k == s.state[1]:  # the least norm
         most = 0.0

@@ -139,7 +139,7 @@ def page(rows: list[Mapping[str, Any]]) -> None:
         "limits of the file when the next begins. The first second is left out of the times.", "", *table("pushes"), "",
         "## Beside Crocoddyl and MuJoCo", "",
         "The same file, plant and pushes. Crocoddyl: FDDP over the same schedule with the same costs, a quadratic barrier for",
-        "its cones; one `SolverFDDP.solve(xs, us, 1)` is timed, models are made and moved off the clock. MuJoCo: iLQR in steps",
+        "its cones; one `SolverFDDP.solve(xs, us, 1)` is timed, making and setting its models is not. MuJoCo: iLQR in steps",
         "of 10 ms whose derivatives are those of `mjd_transitionFD`, in Python; contacts are MuJoCo's own. Ours is the whole step.",
         "The cost is that of the closed loop. iLQR by differences is a plain one: in this loop the robot falls and its state",
         "runs away; its times are worth more than its cost.", "", *table("peers"),

@@ -2,12 +2,13 @@
 schedule of contacts, and iLQR through MuJoCo's finite differences, which finds contacts by itself.
 
 Both have the costs of problems/mpc/quadruped_trot.yaml. Crocoddyl has no hard cones: a quadratic barrier stands for them, as in its
-own examples. Clocks run around one iteration; what moves plans on and changes models is off the clock.
+own examples. One iteration is timed; shifting the plan and setting the models are not.
 """
 
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ def height(t: float) -> float:
     return float(LIFT * np.sin(np.pi * (t - BEGIN) / SWING) ** 2)
 
 
-class Peer:
+class Peer(ABC):
     """What both have in common: the plan, and the clocks."""
 
     nu, message, violation = 12, "", 0.0
@@ -77,14 +78,17 @@ class Peer:
     def control(self, since: float, x: Any) -> np.ndarray:
         return self.us[0].copy()
 
+    @abstractmethod
     def hold(self) -> np.ndarray:
-        raise NotImplementedError
+        """Controls that hold the robot still."""
 
+    @abstractmethod
     def make_ready(self, x0: np.ndarray) -> None:
-        raise NotImplementedError
+        """Shift the plan and set the models of its times: not part of what is timed."""
 
+    @abstractmethod
     def improve(self) -> bool:
-        raise NotImplementedError
+        """One iteration; whether it succeeded."""
 
 
 class Crocoddyl(Peer):

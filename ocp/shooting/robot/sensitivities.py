@@ -177,7 +177,7 @@ def _carry(s: Sensitivities, j: int, h: float) -> int:
 
 @linked
 def gather(s: Sensitivities, j: int, joint: int) -> int:
-    """Copy the sensitivities of what moves a curved joint into Z: base, then (q_i, v_i) of each source. Returns the count."""
+    """Copy the sensitivities of the inputs of a curved joint into Z: base, then (q_i, v_i) of each source. Returns the count."""
     m, X, Z = s.mechanics, s.X, s.Z
     curved, weights = m.curved, m.position_weights
     n, width = X.shape[1], X.shape[2]
