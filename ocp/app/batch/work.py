@@ -15,6 +15,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -71,6 +72,12 @@ class Work:
         if solution is not None and (self.keep == "all" or self.keep == "failed" and not solution.ok):
             _write(self, loaded, solution)
         return Done(self.number, row, time.perf_counter() - begin, point)
+
+    def prepare(self) -> None:
+        """Make the program of the case, or what says why there is none."""
+        with suppress(ProblemError):
+            if self.recipe is not None:
+                program_of(self.recipe)
 
 
 @dataclass(frozen=True)
