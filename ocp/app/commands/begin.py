@@ -71,7 +71,8 @@ def init(
     from ocp.app.starter.write import write_starter
     from ocp.errors import ProblemError
 
-    kinds = [name for name, wanted in (("pose", pose), ("mpc", mpc and not gait), ("ik", ik), ("wbc", wbc), ("gait", gait)) if wanted]
+    wishes = (("pose", pose), ("mpc", mpc and not gait), ("ik", ik), ("wbc", wbc), ("gait", gait))
+    kinds = [name for name, wanted in wishes if wanted]
     if len(kinds) > 1:
         raise ProblemError("give only one of --pose, --mpc, --ik, --wbc and --gait; --gait and --mpc go together", where="ocp init")
     kind = kinds[0] if kinds else "move"

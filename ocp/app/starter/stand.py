@@ -71,7 +71,8 @@ def standing_file(robot: NamedRobot, command: str) -> str:
 
 
 def walking_file(robot: NamedRobot, gait: str, command: str, receding: bool = False) -> str:
-    """A problem file of a gait; receding: with a horizon in which it repeats. Raises ProblemError for robots that do not stand on feet and gaits that they do not have."""
+    """A problem file of a gait; receding: with a horizon in which it repeats. Raises ProblemError for robots that do not stand on
+    feet and gaits that they do not have."""
     model, (root, q, feet) = robot.mechanism.model, standing(robot)
     at = {foot.frame: pose_of(model, q, foot.frame)[1].tolist() for foot in feet}
     swings_of(gait, list(at), roles(at))  # raises
@@ -88,8 +89,8 @@ def walking_file(robot: NamedRobot, gait: str, command: str, receding: bool = Fa
 
 
 def _horizon(model: Model, q: np.ndarray, root: int, tall: float, holding: float, steps: bool) -> dict[str, Any]:
-    """What a receding horizon of a gait needs more. Times go as those of a pendulum as long as the robot is tall [m]; holding [N^2 m^2]:
-    standing costs the effort half a unit."""
+    """What a receding horizon of a gait needs more. Times go as those of a pendulum as long as the robot is tall [m]; holding
+    [N^2 m^2]: efforts are weighed so that standing costs half a unit."""
     calm = np.full(model.nv, 0.03)
     calm[model.v_slice(root)] = [0, 0, 0, 1, 1, 1]
     swing = round(0.34 * np.sqrt(tall), 2)

@@ -28,8 +28,8 @@ def write_starter(robot: NamedRobot, kind: str, *, frame: str | None = None, gai
                   out: Path | None = None, overwrite: bool = False, command: Sequence[str] = ()) -> Path:
     """Write a starter file of the kind ``move``, ``pose``, ``mpc``, ``ik``, ``wbc`` or ``gait``; returns it.
 
-    frame: moved by ``pose`` and ``ik``; default: a tool or hand by its name, else the end of the longest branch. mpc: a gait repeats
-    in a receding horizon. Raises ProblemError for robots that cannot move, and where the file is there.
+    frame: moved by ``pose`` and ``ik``; default: a tool or hand by its name, else the end of the longest branch. mpc: a gait
+    repeats in a receding horizon. Raises ProblemError for robots that cannot move, and where the file is there.
     """
     place = out or Path(f"{robot.stem}_{gait or kind}{'_mpc' * (mpc and bool(gait))}.yaml")
     if place.exists() and not overwrite:

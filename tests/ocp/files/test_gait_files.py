@@ -269,7 +269,7 @@ def test_a_table_of_swings_repeats_as_a_whole():
 @pytest.mark.parametrize(("gait", "more", "words"), [
     ("{pattern: trot, advance: [0.1, 0]}", (), "gait.advance: with a section 'mpc' the gait repeats"),
     ("{pattern: trot, touchdown: impact}", (), "gait.touchdown: with a section 'mpc'"),
-    ("trot", [("  costs: [", "  final: {rest: true}\n  costs: [")], "phase.final: with a section 'mpc' the gait repeats and has no end")])
+    ("trot", [("  costs: [", "  final: {rest: true}\n  costs: [")], "phase.final: with a section 'mpc' the gait repeats")])
 def test_what_a_receding_gait_cannot_keep_is_refused(gait, more, words):
     with pytest.raises(ProblemError) as caught:
         receding(gait, more)

@@ -86,8 +86,8 @@ def _expansion(section: lp.Section, robot: Mechanism, file: RobotGait) -> _Expan
 
 
 def _repeating(section: lp.Section, robot: Mechanism, file: RobotGait, feet: Mapping[str, Contact], q0: np.ndarray) -> _Repeating:
-    """The gait of a receding horizon. A table of swings repeats as a whole; a pattern from its first swing on, and it stands as long
-    after the last one as between two."""
+    """The gait of a receding horizon. A table of swings repeats as a whole; a pattern from its first swing on, and after the last
+    one all feet stand as long as between two."""
     spec = section.spec
     for key in filter(None, (spec.differs((name,)) for name in ("advance", "landings", "shares", "periodic", "touchdown"))):
         section.refuse(f"with a section 'mpc' the gait repeats, and feet touch down softly; {INSTEAD}", key, at_key=True)
@@ -255,7 +255,8 @@ class _Repeating(_Expansion):
 
     def tree(self, whole: Tree) -> tuple[Tree, Copies]:
         tree, copies = super().tree(whole)
-        first = next(phase["name"] for phase, one in zip(tree["phases"], self.stretches, strict=True) if one.end > self.begin + self.schedule.near)
+        begin = self.begin + self.schedule.near
+        first = next(phase["name"] for phase, one in zip(tree["phases"], self.stretches, strict=True) if one.end > begin)
         again = {"repeat": first} if len(self.stretches) > 1 else {}
         return {**tree, "mpc": {**again, **whole["mpc"]}}, copies
 
@@ -263,7 +264,8 @@ class _Repeating(_Expansion):
         return {"reset": {"consistent": False}} if one.start > 0 else {}
 
     def _shared(self, phase: Tree, i: int, copies: Copies) -> Tree:
-        found = {key: phase[key] for key in ("start", "bounds", "costs", "constraints") if key in phase and (key != "start" or not i)}
+        keys = (*(("start",) if not i else ()), "bounds", "costs", "constraints")
+        found: Tree = {key: phase[key] for key in keys if key in phase}
         copies |= {("phases", i, key): ("phase", key) for key in found}
         rows = [self._lifted(foot, self.stretches[i]) for foot in self.stretches[i].swinging]
         swing = [{"name": "swing", "running_residual": rows, "weights": self.section.spec.weight}] if rows else []
@@ -273,7 +275,7 @@ class _Repeating(_Expansion):
         return {}
 
     def _lifted(self, foot: str, one: Stretch) -> str:
-        """How much higher a swinging foot is than lift cos^2(pi s / T), at time s from the middle of its swing of length T, in whichever
+        """How much higher a swinging foot is than lift cos^2(pi s / T), at time s from the middle of its swing of length T, in any
         cycle."""
         height, ground = self._height(foot, one)
         lift, land = self.schedule.swings[foot][one.swings[foot] - 1]

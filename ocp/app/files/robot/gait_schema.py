@@ -46,7 +46,8 @@ class Gait(Part):
     end: Number | None = Key("time that all feet stand at start and end [s]; null: that of the pattern", None, above=0)
     height: Number = Key("least height of feet over the ground in the middle of their swings while others stand [m]", 0.05,
                          least=0)
-    weight: Number = Key("with a section 'mpc': weight of the cost that holds swinging feet at their heights [1/m^2]", 2000.0, least=0)
+    weight: Number = Key("with a section 'mpc': weight of the cost that holds swinging feet at their heights [1/m^2]", 2000.0,
+                         least=0)
     advance: Pair | None = Key("total displacement of the base, x and y [m]; null: free, and 0 in the guess", None)
     landings: dict[str, tuple[Landing, ...]] = Key("by contact where it touches down after its swings, in order", dict)
     touchdown: Literal["soft", "impact"] = Key("soft: feet come to rest as they touch down; impact: they strike, and velocities "
