@@ -49,7 +49,9 @@ class Task(Protocol):
 
 
 class Workers(Protocol):
-    """Takes tasks, hands back what is done."""
+    """Takes tasks, hands back what is done. count: of tasks that keep all of them busy."""
+
+    count: int
 
     def submit(self, task: Task) -> None:
         """Queue a task."""
@@ -92,10 +94,10 @@ class Memory(Ledger):
         return self.points.get(number)
 
 
-def scheduled(parent: np.ndarray, task: Callable[[int, Point | None], Task], ledger: Ledger, who: Workers, count: int,
+def scheduled(parent: np.ndarray, task: Callable[[int, Point | None], Task], ledger: Ledger, who: Workers,
               tell: Tell | None = None) -> None:
     """Do all that the ledger has not yet. parent [n]: the task that each waits for and whose point it starts from, -1: none; task:
-    made from number and point, the nearest one up the tree; count: workers."""
+    made from number and point, the nearest one up the tree."""
     above = parent.tolist()
     children: defaultdict[int, list[int]] = defaultdict(list)
     for number, one in enumerate(above):
@@ -118,7 +120,7 @@ def scheduled(parent: np.ndarray, task: Callable[[int, Point | None], Task], led
 
     release(-1, 0.0)
     while ready or running:
-        while ready and running < WINDOW * count:
+        while ready and running < WINDOW * who.count:
             number = heapq.heappop(ready)[2]
             if number in ledger.done:
                 release(number, ledger.measured[number]["seconds"])

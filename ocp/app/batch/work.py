@@ -30,6 +30,7 @@ from ocp.errors import ProblemError, UnsupportedError
 from ocp.guesses.motion import from_solution
 from ocp.methods import solve
 from ocp.problem import Solution, Status
+from ocp.problem.numbers import numbers_of, structure_of
 
 T = TypeVar("T")
 #: programs that a worker keeps
@@ -173,6 +174,14 @@ def read(text: str, folder: str, name: str, values: Mapping[str, Any]) -> Loaded
     """The file with the values of a case."""
     texts = {path: value if isinstance(value, str) else json.dumps(value) for path, value in values.items() if path != START}
     return load_text(text, folder, name, texts, "case")
+
+
+def solved_from(loaded: LoadedProblem) -> tuple[Any, ...]:
+    """What a solution follows from: files that agree in it have the same solution."""
+    problem, options = loaded.problem, loaded.options_for(loaded.method)
+    guesses = [array.tobytes() for phase in problem.phases for array in (phase.guess.s, phase.guess.x, phase.guess.u)]
+    return (structure_of(problem), numbers_of(problem).tobytes(), *guesses, loaded.method, repr((options, loaded.accept)),
+            loaded.time_limit, loaded.without)
 
 
 def _write(work: Work, loaded: LoadedProblem, solution: Solution) -> None:

@@ -6,7 +6,7 @@ import pytest
 from row_trees import tree_of
 
 from dynamics import algorithms as alg
-from ocp.certify import intervals
+from ocp.reach import intervals
 from ocp.certify.enclosures import sharp_times
 from ocp.thresholds import SEARCH
 
