@@ -276,7 +276,7 @@ def from_finer(search: Search, state: State, why: Finding) -> State | None:
 def _finer_still(search: Search, found: Solution, finer: Solution) -> Solution:
     """The certified solution on as many more intervals as the order asks for by which halving them reduced what fails; the given
     one where that does not lead to a certificate."""
-    before, after = (max(one.value / one.tolerance for one in each.certificate.failures) if each.certificate is not None else 0.0
+    before, after = (max(one.excess for one in each.certificate.failures) if each.certificate is not None else 0.0
                      for each in (found, finer))
     order, again = np.log2(before / after), finer
     if finer.certificate is None or not {one.kind for one in finer.certificate.failures} <= OF_MESH or not order >= 1:

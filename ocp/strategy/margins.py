@@ -43,6 +43,7 @@ def cut_there(search: Search, state: State, why: Finding) -> State | None:
     found = answered(state)
     assert found.certificate is not None
     assert found.certificate.objective_error is not None
+    assert why.tolerance is not None
     costs, mesh = found.extra["margins_cost"], str(found.freeze["mesh"])
     names = [phase.name for phase in search.problem.phases]
     plans = read_plans(mesh, names, str(found.freeze["scheme"]), "margins")
@@ -57,5 +58,6 @@ def cut_there(search: Search, state: State, why: Finding) -> State | None:
     new = found_before(found, new, replace(why, kind=Kind.REFINED_FURTHER, value=found.certificate.objective_error.value))
     new = new if new.certificate is not None else certify(new, search.tolerances)
     after = bound(search, replace(state, answer=new, finer=None), why) if new.ok else None
-    error = None if after is None else answered(after).certificate.objective_error
+    certificate = None if after is None else answered(after).certificate
+    error = None if certificate is None else certificate.objective_error
     return after if error is not None and error.value < found.certificate.objective_error.value else None
