@@ -91,7 +91,7 @@ def walking_file(robot: NamedRobot, gait: str, command: str, receding: bool = Fa
 
 
 def _horizon(model: Model, q: np.ndarray, root: int, tall: float, holding: float, steps: bool) -> dict[str, Any]:
-    """What a receding horizon of a gait needs more. Times go as those of a pendulum as long as the robot is tall [m]; holding
+    """Numbers of a receding horizon of a gait. Times go as those of a pendulum as long as the robot is tall [m]; holding
     [N^2 m^2]: efforts are weighed so that standing costs half a unit."""
     calm = np.full(model.nv, 0.03)
     calm[model.v_slice(root)] = [0, 0, 0, 1, 1, 1]
@@ -121,7 +121,7 @@ def _on_the_ground(model: Model, q: np.ndarray, root: int, feet: list[Foot]) -> 
         turn, at = pose_of(model, q, foot.frame)
         place = np.array([*(at - shift)[:2], at[2] - low[foot.frame]])
         tasks.append(pose_task(foot.frame, turn, place) if len(foot.points) > 1 else position_task(foot.frame, place))
-    return _kept(q, solve_ik(model, [tasks, pose_task(model.bodies[root].name, R, p - shift)], q0=q, tolerance=10.0**-EXACT).q)
+    return _merged(q, solve_ik(model, [tasks, pose_task(model.bodies[root].name, R, p - shift)], q0=q, tolerance=10.0**-EXACT).q)
 
 
 def _on_points(feet: list[Foot]) -> bool:
@@ -225,10 +225,10 @@ def _bent(model: Model, q: np.ndarray, root: int, under: bool) -> np.ndarray | N
         if np.isfinite(lower[at]) and np.isfinite(upper[at]):
             start[at] += np.clip((lower[at] + upper[at]) / 2 - q[at], -NUDGE, NUDGE)
     answer = solve_ik(model, [tasks, posture_task(q[list(single.values())], joints=list(single))], q0=start, restarts=0)
-    return _kept(q, answer.q) if max(answer.residuals[task.name] for task in tasks) < SAME else None
+    return _merged(q, answer.q) if max(answer.residuals[task.name] for task in tasks) < SAME else None
 
 
-def _kept(before: np.ndarray, after: np.ndarray) -> np.ndarray:
+def _merged(before: np.ndarray, after: np.ndarray) -> np.ndarray:
     """The configuration after, with what hardly moved where it was."""
     return np.where(np.abs(after - before) < SAME, before, after)
 
