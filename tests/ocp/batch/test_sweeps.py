@@ -121,7 +121,7 @@ def test_a_path_that_no_solve_reads_is_named():
     text = BLOCK + "mpc: {rate: 10.0, horizon: 0.5}\n"
     for path, values in (("mpc.rate", "10:20:2"), ("solve.ilqr.max_iterations", "[50, 60, 70]")):
         sweep = replace(block(f"{path}={values}", "parameters.mass=[1, 2]"), text=text)
-        with pytest.raises(ProblemError, match=rf"^{path}: varies nothing that is solved"):
+        with pytest.raises(ProblemError, match=rf"^{path}: has no effect"):
             swept(sweep, processes=0)
     assert swept(block("solve.ilqr.max_iterations=[500, 600]", "solve.method=[collocation, ilqr]"), processes=0).ok
     assert swept(block("solve.ilqr.max_iterations=[50]", "phase.final.x=[1, 2]"), processes=0).ok
@@ -289,6 +289,8 @@ def test_another_sweep_does_not_go_on_in_a_folder(tmp_path):
     swept(block("parameters.mass=[1, 3]"), tmp_path / "sweep", processes=0, overwrite=True)
     head, rows = read_rows(tmp_path / "sweep")
     assert [row["parameters.mass"] for row in rows] == [1, 3]
+    (tmp_path / "sweep" / "journal.jsonl").write_bytes(b"")  # of a sweep that never had a case, nothing is lost
+    assert swept(block("parameters.mass=[1, 2]"), tmp_path / "sweep", processes=0).ok
     assert head["version"] == 1
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "mine.txt").write_text("mine")
