@@ -276,8 +276,9 @@ def from_finer(search: Search, state: State, why: Finding) -> State | None:
 def _finer_still(search: Search, found: Solution, finer: Solution) -> Solution:
     """The certified solution on as many more intervals as the order asks for by which halving them reduced what fails; the given
     one where that does not lead to a certificate."""
-    after, again = _excess(finer), finer
-    order = np.log2(_excess(found) / after)
+    before, after = (max(one.excess for one in each.certificate.failures) if each.certificate is not None else 0.0
+                     for each in (found, finer))
+    order, again = np.log2(before / after), finer
     if finer.certificate is None or not {one.kind for one in finer.certificate.failures} <= OF_MESH or not order >= 1:
         return finer
     try:
@@ -289,13 +290,6 @@ def _finer_still(search: Search, found: Solution, finer: Solution) -> Solution:
         return certify(again, search.tolerances)
     except (Stopped, ArithmeticError, ValueError):
         return finer
-
-
-def _excess(found: Solution) -> float:
-    """The largest ratio to its tolerance of what fails in the certificate of a solution; infinite where something has none."""
-    ratios = [one.value / one.tolerance if one.value is not None and one.tolerance else np.inf
-              for one in (() if found.certificate is None else found.certificate.failures)]
-    return max(ratios, default=np.inf)
 
 
 def found_before(found: Solution, new: Solution, why: Finding) -> Solution:

@@ -25,14 +25,14 @@ from ocp.transcription.refine.policy import cut
 
 
 def costly(search: Search, state: State) -> Finding | None:
-    """Diagnosis: tightened bounds make more of the error bound than the part of its tolerance at which meshes aim."""
+    """Diagnosis: tightened bounds alone use most of the tolerance of the error bound."""
     found = answered(state)
     certificate = found.certificate
     if certificate is None or certificate.objective_error is None or time_is_up(Activity.REFINEMENT) or \
             not search.method.finer_answers(search):
         return None
     cost, tolerance = float(np.sum(found.extra.get("margins_cost", 0.0))), certificate.objective_error.tolerance
-    most = MESH_CHANGE.aim * tolerance * certificate.objective_size / (1.0 + ANSWERS.error_coverage)
+    most = tolerance * certificate.objective_size / (2.0 * (1.0 + ANSWERS.error_coverage))
     return Finding(Kind.BOUNDS_TIGHTENED, value=cost, tolerance=most, data={"objective": found.objective}) if cost > most else None
 
 

@@ -30,7 +30,7 @@ class SimulatedCluster:
     once; own: seconds of the scheduler."""
 
     def __init__(self, count: int, latency: float = 0.0, honest: bool = False):
-        self.count = count
+        self.count, self.prepared = count, list[int]()
         self.free, self.latency, self.honest = [0.0] * count, latency, honest
         self.clock, self.own = 0.0, 0.0
         self.queue: deque[tuple[float, Timed]] = deque()
@@ -40,6 +40,9 @@ class SimulatedCluster:
     def submit(self, task: Timed) -> None:
         self.queue.append((self.clock + self.latency, task))
         self.most = max(self.most, len(self.queue) + len(self.running))
+
+    def prepare(self, task: Timed) -> None:
+        self.prepared.append(task.number)
 
     def finished(self, seconds: float) -> list[Done]:
         spent = time.perf_counter() - self._last

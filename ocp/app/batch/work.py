@@ -15,6 +15,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -71,6 +72,12 @@ class Work:
         if solution is not None and (self.keep == "all" or self.keep == "failed" and not solution.ok):
             _write(self, loaded, solution)
         return Done(self.number, row, time.perf_counter() - begin, point)
+
+    def prepare(self) -> None:
+        """Make the program of the case, or what says why there is none."""
+        with suppress(ProblemError):
+            if self.recipe is not None:
+                program_of(self.recipe)
 
 
 @dataclass(frozen=True)
@@ -177,7 +184,7 @@ def read(text: str, folder: str, name: str, values: Mapping[str, Any]) -> Loaded
 
 
 def solved_from(loaded: LoadedProblem) -> tuple[Any, ...]:
-    """What a solution follows from: files that agree in it have the same solution."""
+    """The inputs of a solution: files that agree in them have the same solution."""
     problem, options = loaded.problem, loaded.options_for(loaded.method)
     guesses = [array.tobytes() for phase in problem.phases for array in (phase.guess.s, phase.guess.x, phase.guess.u)]
     return (structure_of(problem), numbers_of(problem).tobytes(), *guesses, loaded.method, repr((options, loaded.accept)),

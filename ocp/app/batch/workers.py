@@ -43,6 +43,11 @@ def done(task: Task) -> Done:
     return task.solved()
 
 
+def prepared(task: Task) -> None:
+    """Prepare for tasks like this one."""
+    task.prepare()
+
+
 class Here(Workers):
     """This process, one case at a time."""
 
@@ -112,6 +117,9 @@ class Processes(Workers):
         else:
             self._run(task)
 
+    def prepare(self, task: Task) -> None:
+        self.pool.submit(prepared, task)
+
     def _run(self, task: Task) -> None:
         try:
             self.running[self.pool.submit(done, task)] = task
@@ -171,14 +179,18 @@ class Cluster(Workers):
             raise ProblemError(f"no scheduler answers: {error}", where=f"--scheduler {address}") from None
         self.address = address
         self.waiting, self.batches = list[Task](), dict[Any, list[Task]]()  # the latter by future
+        self.early = list[Any]()  # futures of preparations
         self.threads = self.count = max(1, sum(self.client.nthreads().values()))
         self.client.run(_pinned)
 
     def submit(self, task: Task) -> None:
         self.waiting.append(task)
 
+    def prepare(self, task: Task) -> None:
+        self.early.append(self.client.submit(prepared, task, pure=False))
+
     def _send(self) -> None:
-        """Batches of waiting cases, one for each place that is free, at most ``WINDOW`` for each thread."""
+        """Batches of waiting cases, one for each free slot, at most ``WINDOW`` for each thread."""
         while self.waiting and (free := WINDOW * self.threads - len(self.batches)) > 0:
             size = min(self.count // self.threads, -(-len(self.waiting) // free))
             self._run(self.waiting[:size])
@@ -216,7 +228,7 @@ class Cluster(Workers):
     def close(self, wait_for_them: bool) -> None:
         """End the processes, after their running cases or at once."""
         if not wait_for_them:
-            self.client.cancel([*self.batches])
+            self.client.cancel([*self.early, *self.batches])
         self.client.close()
 
 

@@ -102,6 +102,14 @@ def test_a_task_starts_from_the_nearest_point_above():
     assert given[2][0] is ledger.points[0]
 
 
+def test_workers_without_a_task_prepare_for_the_first():
+    """Where one task is at the root of all others, once; not where there are enough for all."""
+    few, many = SimulatedCluster(4), SimulatedCluster(4)
+    scheduled(np.array([-1, 0, 0, 1, 1, 1]), lambda number, point: Timed(number, 1.0), Memory(), few)
+    scheduled(np.full(6, -1), lambda number, point: Timed(number, 1.0), Memory(), many)
+    assert (few.prepared, many.prepared) == ([0, 0, 0], [])
+
+
 class Counted:
     """A study of tasks that only count; the third ends in an interruption or with a full disk."""
 

@@ -18,9 +18,9 @@ from ocp.app.files.problem.names import read_names, read_parameters
 from ocp.app.files.robot import states as robot_state
 from ocp.app.files.robot.forces_schema import Ground
 from ocp.app.files.robot.gait_schema import Gait, RobotGait
-from ocp.app.files.robot.loaded import read_bounds
+from ocp.app.files.robot.loaded import guess_state, read_bounds
 from ocp.app.files.robot.model import RESERVED, mechanism_of_file, read_mechanism, robot_numbers
-from ocp.app.files.robot.schema import RobotPhases, RobotSystem
+from ocp.app.files.robot.schema import GuessState, RobotPhases, RobotSystem
 from ocp.app.files.robot.start import read_start
 from ocp.app.files.robot.system import names_configurations
 from ocp.app.files.syntax import reader as lp
@@ -64,7 +64,9 @@ def _expansion(section: lp.Section, robot: Mechanism, file: RobotGait) -> _Expan
             lp.unknown(section.findings, name, list(feet), section.at(key, index), "contact in system.constraints")
     boxes = read_bounds(section.reader, robot, file.system.limits, file.phase.bounds)
     names = robot_state.RobotNames(section.reader, model, model_space(model), boxes.x, constraints=robot.constraints)
-    q0 = robot_state.complete(names, read_start(names, file.phase.start, ("phase",)))[:model.nq]
+    start, posture = read_start(names, file.phase.start, ("phase",)), file.phase.guess.states
+    likely = None if not isinstance(posture, GuessState) else guess_state(names, posture, start, ("phase", "guess", "states"))
+    q0 = robot_state.complete(names, likely, start)[:model.nq]
     section.findings.settle()
     if file.mpc is not None:
         return _repeating(section, robot, file, feet, q0)
@@ -77,7 +79,8 @@ def _expansion(section: lp.Section, robot: Mechanism, file: RobotGait) -> _Expan
         if len(landings.get(foot, ())) >= len(own):
             section.refuse(f"{len(landings[foot])} landings, but the foot {foot!r} swings {len(own) - 1} times", "landings", foot)
     lift, stretches = section.value("height"), schedule.stretches(apex=section.value("height") > 0)
-    course = Course(section.value("advance") or (0.0, 0.0), lift, landings, {foot: tuple(own) for foot, own in levels.items()})
+    course = Course(section.value("advance") or (0.0, 0.0), lift, landings, {foot: tuple(own) for foot, own in levels.items()},
+                    spec.periodic)
     section.findings.settle()
     others = [c for c in robot.constraints if not isinstance(c, Contact)]
     path, speeds = postures(within(names), feet, schedule, stretches, course, q0, others)

@@ -70,13 +70,17 @@ AnyGait = Annotated[
 
 
 class GaitPhase(RobotPhase):
-    """Fields of all phases of a gait: start and 'at: start' of the first, final and 'at: final' of the last."""
+    """Fields of all phases of a gait: start and 'at: start' of the first, final and 'at: final' of the last; the guess is the
+    posture at the start, where that leaves it free."""
 
     duration: sections.Duration | None = Key("given by the gait", None)  # type: ignore[assignment]
 
     def check(self) -> None:
-        if key := self.differs(("duration", "contacts", "guess")):
-            raise refuse(f"the gait says the {key}; to set it phase by phase, edit the file that ocp show prints")
+        guess = self.guess.states
+        if (key := self.differs(("duration", "contacts"))) or isinstance(guess, tuple) or self.guess.controls or \
+                self.guess.accelerations:
+            raise refuse(f"the gait says the {key or 'guess, but for the posture at the start (guess.states)'}; to set it phase by "
+                         "phase, edit the file that ocp show prints")
 
 
 class RobotGait(sections.Common):
