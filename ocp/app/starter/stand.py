@@ -89,8 +89,8 @@ def walking_file(robot: NamedRobot, gait: str, command: str, receding: bool = Fa
 
 
 def _horizon(model: Model, q: np.ndarray, root: int, tall: float, holding: float, steps: bool) -> dict[str, Any]:
-    """Values of the receding horizon of a gait. Durations are proportional to the period of a pendulum as long as the robot's height
-    tall [m]; holding [N^2 m^2]: the weight of efforts makes standing cost half a unit.
+    """Values of the receding horizon of a gait. Durations are proportional to the period of a pendulum of the robot's height tall
+    [m]; holding [N^2 m^2]: the weight of efforts makes standing cost half a unit.
     """
     calm = np.full(model.nv, 0.03)
     calm[model.v_slice(root)] = [0, 0, 0, 1, 1, 1]
