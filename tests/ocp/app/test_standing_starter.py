@@ -119,3 +119,25 @@ def test_a_gait_begins_on_the_ground(tmp_path):
     ("g1_29dof_rev_1_0", "step", 2), (str(MODELS / "humanoid.urdf"), "walk", 2)])
 def test_robots_of_the_collection_walk(name, gait, feet, tmp_path):
     walks(name, gait, tmp_path, feet)
+
+
+def test_a_gait_that_repeats_is_written_in_the_scale_of_the_robot(tmp_path, monkeypatch, capsys):
+    """Lengths of the trunk, torques of standing: from the statics of the posture, written once more."""
+    from commands import call
+
+    monkeypatch.chdir(tmp_path)
+    assert call("init", MODELS / "quadruped.urdf", "--gait", "trot", "--mpc") == 0
+    assert "now run: ocp mpc quadruped_trot_mpc.yaml" in capsys.readouterr().out
+    loaded = load_problem("quadruped_trot_mpc.yaml")
+    model, first = loaded.model, loaded.problem.phases[0]
+    q = np.array(first.start.value)[:model.nq]
+    assert loaded.mpc.problem.table.again == 1
+    assert loaded.mpc.options.horizon == pytest.approx(3 * loaded.problem.phases[1].duration.guess, abs=0.01)
+    up = np.array([0, 0, model.mass * 9.81 / 4])
+    bias = np.array(alg.bias_force(model, q, np.zeros(model.nv))).ravel()
+    feet = [c.frame for c in first.system.robot.constraints]
+    assert len(feet) == 4
+    torques = bias - sum(np.array(alg.frame_jacobian(model, q, foot, "world_aligned"))[:3].T @ up for foot in feet)
+    (effort,) = (cost for cost in first.costs if cost.name == "effort")
+    assert effort.weights[0] * np.sum(torques[6:] ** 2) == pytest.approx(0.5, rel=0.05)
+    assert loaded.mpc.tracked[0].within == pytest.approx(0.25 * q[2], rel=0.05)
