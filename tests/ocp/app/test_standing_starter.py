@@ -119,3 +119,23 @@ def test_a_gait_begins_on_the_ground(tmp_path):
     ("g1_29dof_rev_1_0", "step", 2), (str(MODELS / "humanoid.urdf"), "walk", 2)])
 def test_robots_of_the_collection_walk(name, gait, feet, tmp_path):
     walks(name, gait, tmp_path, feet)
+
+
+@installed
+def test_two_points_are_walked_on(tmp_path):
+    """Bolt's gait repeats itself: its start is free, near the posture of its file, and the mass centre sways over the feet."""
+    place = write_starter(read_robot("bolt", root="free_flyer"), "gait", gait="walk", out=tmp_path / "x.yaml")
+    problem = load_problem(place).problem
+    phases, model = problem.phases, problem.phases[0].system.model
+    assert {one.name: len(one.lower) for one in problem.linkages} == {"advances": 2, "repeats": model.nq - 3 + model.nv}
+    assert phases[0].start is None or not any(phases[0].start.fixed)
+    first, last = phases[0].guess.x[0], phases[-1].guess.x[-1]
+    np.testing.assert_allclose(last[2:], first[2:], atol=1e-5)
+    assert last[0] - first[0] == pytest.approx(0.1, abs=1e-5)
+    assert first[model.q_slice(model.joint_index("FL_KFE"))] == pytest.approx(-np.pi / 2, abs=0.3)
+    sideways = [np.array(alg.centre_of_mass(model, phase.guess.x[-1][:model.nq])).ravel()[1] for phase in (phases[1], phases[4])]
+    feet = [np.array(alg.frame_pose(model, first[:model.nq], f"{side}_FOOT").p).ravel()[1] for side in ("FR", "FL")]
+    assert 0 < sideways[0] / feet[0] < 1
+    assert sideways[1] == pytest.approx(-sideways[0], abs=0.1 * abs(feet[0]))
+    with pytest.raises(ProblemError, match="stands on two points"):
+        write_starter(read_robot("bolt", root="free_flyer"), "gait", gait="stand", out=tmp_path / "y.yaml")
