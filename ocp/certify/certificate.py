@@ -94,9 +94,8 @@ class _Checks:
                 found.append(one)
                 check(Activity.CERTIFICATE)
             for piece in of_program:
-                known = {one.name for one in found}
                 if piece is not motion:
-                    found += [one for one in constraints.violations(piece, *own, dropped) if one.name not in known]
+                    found += constraints.violations(piece, *own, dropped, {one.name for one in found})
         except Stopped:
             seen = {one.name for one in found}
             missing = [c.name for c in motion.phase.constraints if c.name not in seen] or ([] if seen else ["bounds"])
@@ -131,8 +130,10 @@ def _certified(solution: Solution, tolerances: Tolerances) -> Solution:
     named_phases = [phase.name if len(phases) > 1 else "" for phase in phases]
     names = [named_phases[i] for i in pieces]
     size, varied = own.done("scale of the objective", lambda: objective.size(motions), (1.0, 1.0))
+    # where reductions keep the phases and their states, the motion of the program is the one that was given
+    same = [one.trajectory.x.shape for one in motions] == [one.trajectory.x.shape for one in of_given]
     again, whole = ([own.done("re-integration", partial(dynamics.gaps, motion), dynamics.unknown(motion)) for motion in of]
-                    for of in (motions, [] if given is program or judged is motions else of_given))
+                    for of in (judged if same else motions, [] if same or judged is motions else of_given))
     defects = [own.done("defect between knots", partial(dynamics.defects, motion),
                         np.full(len(motion.trajectory.t) - 1, nan)) for motion in motions]
     balances = [b for b in (own.done("energy balance", partial(dynamics.energy_balance, motion),

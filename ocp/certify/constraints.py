@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,13 +17,15 @@ Array = np.ndarray
 
 
 def violations(motion: Motion, tolerance: float, between: float, integrated: float,
-               redundant: tuple[Sequence[bool], Sequence[bool]] = ((), ())) -> Iterator[Violation]:
-    """One entry per named constraint of a phase, bounds and boundary states included. tolerance, between, integrated: at knots,
-    between them, and for redundant components of the start and final state, which hold to the accuracy of the integration; relative
-    to the scale of the constraint (``ocp.certify.scale``). Entries have the units of their values."""
-    for size, found in _violations(motion, redundant, max(integrated / tolerance, 1.0)):
-        own = tolerance * size
-        yield replace(found, tolerance=own, tolerance_between=max(between, tolerance) * size)
+               redundant: tuple[Sequence[bool], Sequence[bool]] = ((), ()), known: Container[str] = ()) -> Iterator[Violation]:
+    """One entry per named constraint of a phase, bounds and boundary states included, but for those of ``known`` names. tolerance,
+    between, integrated: at knots, between them, and for redundant components of the start and final state, which hold to the
+    accuracy of the integration; relative to the scale of the constraint (``ocp.certify.scale``). Entries have the units of their
+    values."""
+    for size, found in _violations(motion, redundant, max(integrated / tolerance, 1.0), known):
+        if found.name not in known:
+            own = tolerance * size
+            yield replace(found, tolerance=own, tolerance_between=max(between, tolerance) * size)
 
 
 def passage(before: Motion, after: Motion, tolerance: float) -> Violation:
@@ -70,9 +72,10 @@ def _linkage_sizes(linkage: Linkage, motions: Sequence[Motion], states: list[Arr
     return np.where(found > 0, found, 1.0)
 
 
-def _violations(motion: Motion, redundant: tuple[Sequence[bool], Sequence[bool]], wider: float
+def _violations(motion: Motion, redundant: tuple[Sequence[bool], Sequence[bool]], wider: float, known: Container[str]
                 ) -> Iterator[tuple[float, Violation]]:
-    """(scale of the constraint, its violation); wider: factor of the tolerance for redundant conditions."""
+    """(scale of the constraint, its violation), path constraints of known names left out; wider: factor of the tolerance for
+    redundant conditions."""
     phase, system, trajectory = motion.phase, motion.phase.system, motion.trajectory
     t, states, scales = trajectory.t, trajectory.x, motion.scales
     look = motion.look if motion.finite and not motion.stepped else None
@@ -100,8 +103,7 @@ def _violations(motion: Motion, redundant: tuple[Sequence[bool], Sequence[bool]]
         over = max(0.0, low - motion.p[index], motion.p[index] - high)
         yield float(scales.parameters[index]), Violation(f"bound {system.parameters[index]}", float(over), 0.0, float(t[0]),
                                                          system.parameters[index], 0.0)
-    for constraint in phase.constraints:
-        yield _constraint(motion, constraint)
+    yield from (_constraint(motion, constraint) for constraint in phase.constraints if constraint.name not in known)
 
 
 def _constraint(motion: Motion, constraint: Constraint) -> tuple[float, Violation]:

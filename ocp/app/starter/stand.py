@@ -51,14 +51,14 @@ class Foot:
         sole = "" if len(self.points) == 1 else f", points: {flow(self.points)}"
         return f"{{frame: {flow(self.frame)}{sole}, friction: 0.7, least: 1}}"
 
-    def contact_text(self, model: Model, q: np.ndarray) -> str:
-        """As a contact of a problem: the origin, or a flat sole of the size of the rectangle that it is at q."""
+    def contact_text(self, model: Model, q: np.ndarray, more: dict[str, Any]) -> str:
+        """As a contact of a problem, with more keys: the origin, or a flat sole of the size of the rectangle that it is at q."""
         if len(self.points) == 1:
-            return f"contact: {{frame: {flow(self.frame)}, friction: 0.7, clearance: 0}}"
+            return f"contact: {flow({'frame': self.frame, 'friction': 0.7, **more})}"
         half = np.ptp(self.positions(model, q)[:, :2], axis=0) / 2
         up = pose_of(model, q, self.frame)[0][2]
         given = {"frame": self.frame, "position": _short(np.mean(self.points, axis=0)), "axis": _short(up),
-                 "half_sizes": _short(half, 3), "friction": 0.7, "clearance": 0}
+                 "half_sizes": _short(half, 3), "friction": 0.7, **more}
         return f"flat_contact: {flow(given)}"
 
     def positions(self, model: Model, q: np.ndarray) -> np.ndarray:
@@ -72,9 +72,9 @@ def standing_file(robot: NamedRobot, command: str) -> str:
     return _file(robot, command, *standing(robot))
 
 
-def walking_file(robot: NamedRobot, gait: str, command: str, *, legs: bool = False) -> str:
-    """A problem file of a gait; legs: joints that move no foot are locked. Raises ProblemError for robots that do not
-    stand on feet and gaits that they do not have."""
+def walking_file(robot: NamedRobot, gait: str, command: str, *, receding: bool = False, legs: bool = False) -> str:
+    """A problem file of a gait; receding: with a horizon in which it repeats; legs: joints that move no foot are locked. Raises
+    ProblemError for robots that do not stand on feet and gaits that they do not have."""
     model, (root, q, feet) = robot.mechanism.model, standing(robot, points=gait != "stand")
     lock = _beside_legs(model, q, feet) if legs else {}
     if lock:
@@ -84,14 +84,26 @@ def walking_file(robot: NamedRobot, gait: str, command: str, *, legs: bool = Fal
     swings_of(gait, list(at), roles(at))  # raises
     q = _on_the_ground(model, q, root, feet)
     written = configuration_by_name(model, np.round(q, EXACT) + 0.0)
-    tall = written["base"]["position"][2]
+    tall, holding = written["base"]["position"][2], _holding(model, q, root, feet)
     return rendered(
         "walking.yaml.j2", command=command, robot=robot, gait=gait, **written,
-        feet={foot.frame: foot.contact_text(model, q) for foot in feet},
+        feet={foot.frame: foot.contact_text(model, q, {"gains": [0, 50]} if receding else {"clearance": 0}) for foot in feet},
         given={"robot": robot.file, **({"root": robot.root} if robot.path.suffix == ".urdf" else {})}, lock=lock,
-        weight=float(f"{_holding(model, q, root, feet):.2g}"), moves=PATTERNS[gait].groups not in (None, ALL),
-        lift=min(0.05, round(0.15 * tall, 3)), advance=round(0.3 * tall, 2), periodic=_on_points(feet),
-        end=PATTERNS[gait].stance / 2)
+        weight=float(f"{holding:.2g}"), moves=PATTERNS[gait].groups not in (None, ALL),
+        lift=min(0.05, round(0.15 * tall, 3)), advance=round(0.3 * tall, 2), periodic=_on_points(feet) and not receding,
+        end=PATTERNS[gait].stance / 2,
+        horizon=_horizon(model, q, root, tall, holding, bool(PATTERNS[gait].groups)) if receding else None)
+
+
+def _horizon(model: Model, q: np.ndarray, root: int, tall: float, holding: float, steps: bool) -> dict[str, Any]:
+    """What a receding horizon of a gait needs more. Times go as those of a pendulum as long as the robot is tall [m]; holding
+    [N^2 m^2]: efforts are weighed so that standing costs half a unit."""
+    calm = np.full(model.nv, 0.03)
+    calm[model.v_slice(root)] = [0, 0, 0, 1, 1, 1]
+    swing = round(0.34 * np.sqrt(tall), 2)
+    return {"trunk": model.bodies[root].name, "rpy": _short(rpy_of(pose_of(model, q, model.bodies[root].name)[0])),
+            "swing": swing, "length": round(3 * swing, 2), "speed": round(0.9 * tall, 2) if steps else 0, "calm": calm.tolist(),
+            "effort": float(f"{0.5 / holding:.2g}"), "low": float(f"{0.25 * tall:.2g}"), "push": float(f"{3 * model.mass:.2g}")}
 
 
 def _beside_legs(model: Model, q: np.ndarray, feet: list[Foot]) -> dict[str, list[float]]:
