@@ -141,3 +141,23 @@ def test_a_gait_that_repeats_is_written_in_the_scale_of_the_robot(tmp_path, monk
     (effort,) = (cost for cost in first.costs if cost.name == "effort")
     assert effort.weights[0] * np.sum(torques[6:] ** 2) == pytest.approx(0.5, rel=0.05)
     assert loaded.mpc.tracked[0].within == pytest.approx(0.25 * q[2], rel=0.05)
+
+
+@installed
+def test_two_points_are_walked_on(tmp_path):
+    """Bolt's gait repeats itself: its start is free, near the posture of its file, and the mass centre sways over the feet."""
+    place = write_starter(read_robot("bolt", root="free_flyer"), "gait", gait="walk", out=tmp_path / "x.yaml")
+    problem = load_problem(place).problem
+    phases, model = problem.phases, problem.phases[0].system.model
+    assert {one.name: len(one.lower) for one in problem.linkages} == {"advances": 2, "repeats": model.nq - 3 + model.nv}
+    assert phases[0].start is None or not any(phases[0].start.fixed)
+    first, last = phases[0].guess.x[0], phases[-1].guess.x[-1]
+    np.testing.assert_allclose(last[2:], first[2:], atol=1e-5)
+    assert last[0] - first[0] == pytest.approx(0.1, abs=1e-5)
+    assert first[model.q_slice(model.joint_index("FL_KFE"))] == pytest.approx(-np.pi / 2, abs=0.3)
+    sideways = [np.array(alg.centre_of_mass(model, phase.guess.x[-1][:model.nq])).ravel()[1] for phase in (phases[1], phases[4])]
+    feet = [np.array(alg.frame_pose(model, first[:model.nq], f"{side}_FOOT").p).ravel()[1] for side in ("FR", "FL")]
+    assert 0 < sideways[0] / feet[0] < 1
+    assert sideways[1] == pytest.approx(-sideways[0], abs=0.1 * abs(feet[0]))
+    with pytest.raises(ProblemError, match="stands on two points"):
+        write_starter(read_robot("bolt", root="free_flyer"), "gait", gait="stand", out=tmp_path / "y.yaml")
