@@ -24,7 +24,6 @@ from ocp.problem import INF, Bounds
 Array = NDArray[np.float64]
 MAX_VIEWS = 8  # phases whose support is drawn
 NO_FORCE = 1e-9  # of the largest normal force: less is none, and presses nowhere
-SIDE_BY_SIDE = 1e-9  # m^2; turns of a polygon below are straight lines
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +111,7 @@ def hull(points: Array) -> Array:
         for p in row:
             while len(kept) > 1:
                 (ax, ay), (bx, by) = kept[-1] - kept[-2], p - kept[-1]
-                if ax * by - ay * bx > SIDE_BY_SIDE:
+                if ax * by - ay * bx > 0:  # exactly: beside a tolerance, corners fall among points in a line
                     break
                 kept.pop()
             kept.append(p)

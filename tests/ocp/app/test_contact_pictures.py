@@ -182,3 +182,12 @@ def test_robots_without_contacts_have_no_such_picture():
     zeros = Trajectory(np.array([0.0, 1.0]), np.zeros((2, phase.system.nx)), np.zeros((2, phase.system.nu)), np.array([0.0, 1.0]),
                        lambda t: np.zeros((np.size(t), phase.system.nx)), lambda t: np.zeros((np.size(t), phase.system.nu)))
     assert plot_contacts([Leg(replace(phase), zeros)], []) == b""
+
+
+def test_rounding_takes_no_corner_of_a_support():
+    """Corners of two soles side by side lie on lines but for rounding: the hull is the rectangle around them."""
+    soles = np.array([(x, y) for x in (-0.06, 0.12) for y in (-0.13, -0.05, 0.05, 0.13)])
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        x, y = hull(soles + 2e-9 * rng.standard_normal(soles.shape)).T
+        assert (x @ np.roll(y, -1) - y @ np.roll(x, -1)) / 2 == pytest.approx(0.18 * 0.26, rel=1e-6)
