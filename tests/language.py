@@ -125,7 +125,6 @@ TEXTS = {
     "dynamics/redmax/deformable.py:Place": "a public class in an example",
     "dynamics/loops/tables.py:rows": "rows of a sparse triangular factor",
     "dynamics/notation/lagrange_first_kind.py:the rows": "rows of the system of equations",
-    "ocp/docs/changelog.md:places out of reach": "footholds, as users said then",
 }
 
 
@@ -137,8 +136,8 @@ DOCUMENTED_ELSEWHERE = {
 }
 
 
-#: functions that make an error or a finding from text
-MAKERS = {"refuse", "fault"}
+#: functions that make an error or a finding from text, and the method by which findings of files are recorded
+MAKERS, RECORDS = {"refuse", "fault"}, "findings.add"
 
 
 @dataclass(frozen=True)
@@ -293,12 +292,14 @@ def worded(call: ast.Call) -> str:
 
 
 def messages(below: str = "") -> Iterator[tuple[str, int, str]]:
-    """(file, line, text) of the messages of the product: of raised errors, of refusals, and of everything in ocp/app/sentences."""
+    """(file, line, text) of the messages of the product: of raised errors, of refusals, of findings in files, and
+    of everything in ocp/app/sentences."""
     for path in modules(below):
         here = path.relative_to(ROOT).as_posix()
         tree = ast.parse(path.read_text(encoding="utf-8"))
         calls = [node.exc if isinstance(node, ast.Raise) else node for node in ast.walk(tree) if isinstance(node, ast.Raise) or
-                 isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) in MAKERS]
+                 isinstance(node, ast.Call) and (getattr(node.func, "id", getattr(node.func, "attr", "")) in MAKERS or
+                                                 ast.unparse(node.func).endswith(RECORDS))]
         found = {id(call): (here, call.lineno, worded(call)) for call in calls if isinstance(call, ast.Call)}
         if here.startswith("ocp/app/sentences/"):
             inner = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)

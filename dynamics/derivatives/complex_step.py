@@ -16,12 +16,14 @@ complex-step derivative approximation.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 import casadi as ca
 import numpy as np
 
 from dynamics.derivatives.complex_rules import RULES, Z
 from dynamics.errors import ModelError
+from dynamics.kernels.tape import replay
 
 STEP = 1e-30
 
@@ -117,24 +119,13 @@ def _pairs(x: ca.SX, d: ca.SX | None) -> list[Z]:
 
 def _run(function: ca.Function, inputs: Sequence[Sequence[Z]]) -> list[list[Z]]:
     """Nonzeros of every output from the nonzeros of every input: the tape, run over pairs."""
-    work: dict[int, Z] = {}
-    out: list[list[Z]] = [[Z(ca.SX(0))] * function.nnz_out(k) for k in range(function.n_out())]
-    nodes: list[ca.SX] | None = None
-    for k in range(function.n_instructions()):
-        op, source, target = function.instruction_id(k), function.instruction_input(k), function.instruction_output(k)
-        if op == ca.OP_INPUT:
-            work[target[0]] = inputs[source[0]][source[1]]
-        elif op == ca.OP_OUTPUT:
-            out[target[0]][target[1]] = work[source[0]]
-        elif op == ca.OP_CONST:
-            work[target[0]] = Z(ca.SX(function.instruction_constant(k)))
-        elif op == ca.OP_CALL:
-            nodes = function.instructions_sx() if nodes is None else nodes
-            values = _call(_expanded(nodes[k].which_function()), [work[i] for i in source])
-            work.update((i, value) for i, value in zip(target, values, strict=True) if i >= 0)
-        else:
-            work[target[0]] = _evaluate(op, [work[i] for i in source], function.name())
-    return out
+    instructions = cache(function.instructions_sx)
+
+    def call(k: int, operands: list[Z]) -> list[Z]:
+        return _call(_expanded(instructions()[k].which_function()), operands)
+
+    return replay(function, lambda i, j: inputs[i][j], lambda value: Z(ca.SX(value)),
+                  lambda code, operands: _evaluate(code, operands, function.name()), call)
 
 
 def _call(function: ca.Function, arguments: Sequence[Z]) -> list[Z]:

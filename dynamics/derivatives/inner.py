@@ -26,6 +26,7 @@ from dynamics import algorithms as alg
 from dynamics.derivatives.constrained import constrained_dynamics_partials, contracted_constrained_dynamics, dependent
 from dynamics.derivatives.inverse_contracted import contracted_inverse_dynamics
 from dynamics.derivatives.inverse_first import inverse_dynamics_partials
+from dynamics.kernels.tape import replay
 from dynamics.lie.expression import Expr
 from dynamics.mechanism import ByFingerprint, Mechanism
 from dynamics.mechanism.constrained import reduced
@@ -190,8 +191,6 @@ def _numbered(function: ca.Function, first: Sequence[Op] = (), numbers: Mapping[
     """Nodes by number, each an operation with the numbers of its operands, ("in", input, entry) or ("value", number), behind those
     of another function of the same inputs; their numbers; and the numbers of the nonzeros of every output."""
     nodes, known = [*first], dict(numbers or {})
-    work: dict[int, int] = {}
-    outputs: list[list[int]] = [[-1] * function.nnz_out(i) for i in range(function.n_out())]
 
     def number(node: Op) -> int:
         if node not in known:
@@ -199,18 +198,10 @@ def _numbered(function: ca.Function, first: Sequence[Op] = (), numbers: Mapping[
             nodes.append(node)
         return known[node]
 
-    for k in range(function.n_instructions()):
-        what, takes, gives = function.instruction_id(k), function.instruction_input(k), function.instruction_output(k)
-        if what == ca.OP_OUTPUT:
-            outputs[gives[0]][gives[1]] = work[takes[0]]
-        elif what == ca.OP_INPUT:
-            work[gives[0]] = number(("in", *takes))
-        elif what == ca.OP_CONST:
-            work[gives[0]] = number(("value", function.instruction_constant(k)))
-        else:
-            operands = [work[i] for i in takes]
-            work[gives[0]] = number((what, *(sorted(operands) if what in _COMMUTE else operands)))
-    return nodes, known, outputs
+    def apply(code: int, operands: list[int]) -> int:
+        return number((code, *(sorted(operands) if code in _COMMUTE else operands)))
+
+    return nodes, known, replay(function, lambda i, j: number(("in", i, j)), lambda value: number(("value", value)), apply)
 
 
 def _build(nodes: Sequence[Op], number: int, built: dict[int, Expr], symbols: Sequence[Expr]) -> None:

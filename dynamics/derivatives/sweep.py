@@ -142,7 +142,7 @@ def sweep(model: Model, q: Expr, v: Expr, a: Expr, f_ext: Mapping[str, Expr] | N
     Raises ModelError (sizes, hubs), UnknownNameError.
     """
     if hubs not in HUBS:
-        raise ModelError(f"no choice of hubs {hubs!r}{near(hubs, HUBS)}")
+        raise ModelError(f"no selection of hubs named {hubs!r}{near(hubs, HUBS)}")
     q, v, a = tree.as_column(q), tree.as_column(v), tree.as_column(a)
     tree.check_sizes(model, q=(q, model.nq), v=(v, model.nv), a=(a, model.nv))
     reduced = reduced_tree(model)

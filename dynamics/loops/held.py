@@ -11,7 +11,7 @@ import numpy as np
 
 from dynamics.algorithms.saddle import EPSILON
 from dynamics.kernels.linked import linked
-from dynamics.loops import acting, frames
+from dynamics.loops import acting, frames, relations
 from dynamics.loops import layout as at
 from dynamics.loops.dense import Block, clear, copy, multiply_add
 from dynamics.loops.factor import solve_rows
@@ -56,7 +56,7 @@ def take_rows(table: Array, work: Array, c: int) -> None:
             for k in range(nv):
                 put(work, J + r * width + k, get(work, values + nv + r * nv + k))
             put(work, c + r, get(work, values + nv + rows * nv + r))
-    frames.take_values(table, work, J, c)
+    relations.take_values(table, work, J, c)
 
 
 @linked(**OPTIONS)
@@ -87,7 +87,7 @@ def constrain(table: Array, work: Array, a: Array) -> None:
         for r in range(rows):
             sum_ += get(work, across + i * wide + r) * get(work, lam + r)
         put(a, i, sum_)
-    frames.act(table, work, lam)
+    relations.act(table, work, lam)
 
 
 @linked(**OPTIONS)
@@ -180,7 +180,7 @@ def take_derivatives(table: Array, work: Array, out: int, stride: int, apart: in
                     to, mask = out + k * apart + i * stride + j, _mask(nv, j)
                     store(work, to, load(work, to) - load_masked(work, found + (k * nv + i) * nv + j, mask))
     if get(table, at.N_ROWS) > 0:
-        frames.take_turning(table, work, out, stride)
+        relations.take_turning(table, work, out, stride)
 
 
 @linked(**OPTIONS)
@@ -193,7 +193,7 @@ def derivative_rows(table: Array, work: Array, to: int, stride: int, apart: int)
             for j in range(0, lanes_of(nv), WIDTH):
                 mask, here = _mask(nv, j), to + k * apart + r * stride + j
                 store(work, here, load_masked(work, found + (k * rows + r) * nv + j, mask) if acting.whole(table) else splat(0.0))
-    frames.add_rows(table, work, to, to + apart, stride)
+    relations.add_rows(table, work, to, to + apart, stride)
 
 
 @linked(**OPTIONS)
@@ -248,7 +248,7 @@ def differentiate_twice(table: Array, work: Array, psi: Array) -> None:
     frames.weigh(table, work)
     acting.evaluate(table, work, acting.BENDS)
     if frames.count(table) > 0:
-        frames.burden(table, work)
+        relations.burden(table, work)
 
 
 @linked(**OPTIONS)
@@ -265,7 +265,7 @@ def add_hessians(table: Array, work: Array, out: Array) -> None:
             for j in range(nv):
                 put(work, turned + r * width + j, -get(work, found + (4 * nv + r) * nv + j))
     if frames.count(table) > 0:
-        frames.add_second_order(table, work, out, turned)
+        relations.add_second_order(table, work, out, turned)
 
 
 @linked(**OPTIONS)

@@ -12,7 +12,7 @@ import numpy as np
 
 from dynamics.kernels.linked import linked
 from dynamics.kernels.record import Record
-from dynamics.loops import acting, frames, held
+from dynamics.loops import acting, frames, held, relations
 from dynamics.loops import layout as at
 from dynamics.loops.bodies import external, forces, subtree_sums
 from dynamics.loops.dense import clear
@@ -62,7 +62,7 @@ def _equations(table: Array, reals: Array, work: Array, q: Array, v: Array, a: A
         held.take_rows(table, work, c)
         for r in range(rows):
             put(out, nv + r, get(work, c + r))
-        frames.act(table, work, held.multipliers(table))
+        relations.act(table, work, held.multipliers(table))
         if acting.whole(table):
             J = get(table, record + 2) + nv
             for r in range(rows):

@@ -1,4 +1,4 @@
-"""Constraints that are relations between frames as tables and generated functions: what ``dynamics.loops.frames`` runs on.
+"""Constraints that are relations between frames as tables and generated functions: what ``dynamics.loops.relations`` runs on.
 
 A relation with m rows between k moving frames (K = 6 k) is a function of their poses, twists, accelerations and W = J psi, in the
 coordinates of the frames (``dynamics.constraints.relation``). Of each the three functions of ``dynamics.loops.acting``

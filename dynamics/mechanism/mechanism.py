@@ -299,7 +299,7 @@ def thrust_wrenches(model: Model, thrusters: Sequence[Thruster], thrusts: Expr, 
 
     between = next((thruster for thruster in thrusters if thruster.against), None)
     if between is not None and q is None:
-        raise ModelError("pushes against another body: what it does depends on the configuration",
+        raise ModelError("pushes against another body: its joint forces depend on the configuration q",
                          element=f"thruster {between.name!r}")
     poses = [] if between is None else alg.body_poses(model, q)
     for k, thruster in enumerate(thrusters):

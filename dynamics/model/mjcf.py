@@ -124,7 +124,7 @@ def compile_mjcf(path_or_text: str | os.PathLike[str]) -> Compiled:
     except ValueError as err:
         words = " ".join(str(err).split())
         line = re.search(r"line(?: number)?[ =]+(\d+)", words, re.IGNORECASE)
-        raise ModelError(f"MuJoCo cannot compile this: {words}", source=source,
+        raise ModelError(f"MuJoCo cannot compile this model: {words}", source=source,
                          line=int(line.group(1)) if line else None) from err
 
 

@@ -1,6 +1,6 @@
 """Where functions turn sharply along a motion: intervals of time in which bounds of an operation exceed what samples show.
 
-A sample tells what happens at an instant, an enclosure what may happen between two (``ocp.certify.intervals``). Every operation in
+A sample tells what happens at an instant, an enclosure what may happen between two (``ocp.reach.intervals``). Every operation in
 the graph of a function is enclosed over intervals of time: where one may move by more than a part of its own range, the interval
 is halved, until none does. What is smooth over the phase is resolved by the first intervals; a pulse, a step, a pole or the edge
 of a domain is cornered however narrow it is, and whatever operations make it. Polynomials of low degree turn no faster than
@@ -18,7 +18,8 @@ from typing import NamedTuple
 import casadi as ca
 import numpy as np
 
-from ocp.certify.intervals import Interval, enclosure
+from dynamics.kernels.tape import replay
+from ocp.reach.intervals import Interval, enclosure
 from ocp.thresholds import ROUNDING, SEARCH
 
 Array = np.ndarray
@@ -89,23 +90,18 @@ class Wide(NamedTuple):
 def graph(function: ca.Function) -> tuple[Node, ...]:
     """The operations of an SX function; those that depend on functions solved inside have code ``OP_CALL``."""
     nodes: list[Node] = []
-    work: dict[int, int] = {}
-    for k in range(function.n_instructions()):
-        code, into, given = function.instruction_id(k), function.instruction_output(k), function.instruction_input(k)
-        if code == ca.OP_OUTPUT:
-            continue
-        if code == ca.OP_INPUT:
-            node = Node(code, entry=(given[0], given[1]))
-        elif code == ca.OP_CONST:
-            node = Node(code, constant=function.instruction_constant(k))
-        else:
-            operands = tuple(work[i] for i in given if i in work)
-            degrees = [nodes[operand].degree or nodes[operand].code != ca.OP_CONST for operand in operands]
-            degree = sum(degrees) if code == ca.OP_MUL else DEGREES.get(code, 0) * max(degrees, default=0)
-            node = Node(code, operands, degree=int(degree) if degree <= SEARCH.max_degree else 0)
-        for i in into:
-            work[i] = len(nodes)
-            nodes.append(node)
+
+    def add(node: Node) -> int:
+        nodes.append(node)
+        return len(nodes) - 1
+
+    def apply(code: int, operands: list[int]) -> int:
+        degrees = [nodes[operand].degree or nodes[operand].code != ca.OP_CONST for operand in operands]
+        degree = sum(degrees) if code == ca.OP_MUL else DEGREES.get(code, 0) * max(degrees, default=0)
+        return add(Node(code, tuple(operands), degree=int(degree) if degree <= SEARCH.max_degree else 0))
+
+    replay(function, lambda i, j: add(Node(ca.OP_INPUT, entry=(i, j))), lambda value: add(Node(ca.OP_CONST, constant=value)), apply,
+           lambda k, operands: [add(Node(ca.OP_CALL, tuple(operands))) for _ in function.instruction_output(k)])
     return tuple(nodes)
 
 

@@ -8,13 +8,14 @@ the samples (``ocp.certify.enclosures``): so events are found whose width no sam
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import casadi as ca
 import numpy as np
 
+from dynamics.kernels.tape import codes, operation, replay
 from ocp.certify.along import TrajectoryEvaluator
 from ocp.certify.enclosures import sharp_times
 from ocp.problem import At
@@ -198,35 +199,28 @@ def watch(function: ca.Function) -> Watched:
             expanded = function.expand()
         except RuntimeError:
             return Watched(None, None, max(1, function.n_instructions()) if function.is_a("MXFunction") else 1000, False)
-    codes = {expanded.instruction_id(k) for k in range(expanded.n_instructions())}
+    used = codes(expanded)
     switches = None
-    if codes & {*SWITCHES, *SIGNS, ca.OP_ATAN2}:
+    if used & {*SWITCHES, *SIGNS, ca.OP_ATAN2}:
         arguments = expanded.sx_in()
         retained = [e for e in _switches(expanded, arguments) if not e.is_constant()]
         switches = ca.Function("watched", arguments, [ca.vertcat(*retained)]) if retained else None
-    return Watched(switches, expanded, expanded.n_instructions(), not codes <= ENTIRE)
+    return Watched(switches, expanded, expanded.n_instructions(), not used <= ENTIRE)
 
 
-def _switches(function: ca.Function, arguments: list[ca.SX]) -> Iterator[ca.SX]:
-    """The switching expressions of an SX function, found by going through its instructions."""
-    work: dict[int, ca.SX] = {}
-    for k in range(function.n_instructions()):
-        code, into, given = function.instruction_id(k), function.instruction_output(k), function.instruction_input(k)
-        if code == ca.OP_INPUT:
-            work[into[0]] = arguments[given[0]].nz[given[1]]
-            continue
-        if code == ca.OP_CONST:
-            work[into[0]] = ca.SX(function.instruction_constant(k))
-            continue
-        if code == ca.OP_OUTPUT:
-            continue
-        operands = [work[i] for i in given if i in work]
-        if code == ca.OP_CALL or len(operands) < len(given):  # what a function inside gives has no expression
-            for i in into:
-                work.pop(i, None)
-            continue
+def _switches(function: ca.Function, arguments: list[ca.SX]) -> list[ca.SX]:
+    """The switching expressions of an SX function; what a function inside gives has no expression."""
+    found: list[ca.SX] = []
+
+    def apply(code: int, operands: list[ca.SX | None]) -> ca.SX | None:
+        if None in operands:
+            return None
         if code in SWITCHES:
-            yield operands[0] - operands[1]
+            left, right = operands
+            found.append(left - right)  # type: ignore[operator]  # neither is None
         elif code in (*SIGNS, ca.OP_ATAN2):  # the angle jumps where its first argument changes sign, or steps from side to side
-            yield operands[0]
-        work[into[0]] = (ca.SX.unary(code, operands[0]) if len(operands) == 1 else ca.SX.binary(code, *operands))
+            found.append(operands[0])
+        return operation(code, operands)
+
+    replay(function, lambda i, j: arguments[i].nz[j], ca.SX, apply, lambda k, _: [None] * len(function.instruction_output(k)))
+    return found

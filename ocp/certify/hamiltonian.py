@@ -15,6 +15,7 @@ from collections.abc import Sequence
 import casadi as ca
 import numpy as np
 
+from dynamics.kernels.tape import codes
 from ocp.certify.motion import Motion
 from ocp.certify.objective import running
 from ocp.problem import At, Constraint, Cost, Solution
@@ -82,9 +83,9 @@ def depends(function: ca.Function, order: int = 2) -> Array:
 
 def kinked(function: ca.Function) -> bool:
     """Whether a function has comparisons or kinks, so that second derivatives do not show whether it is affine."""
-    codes = {ca.OP_FABS, ca.OP_SIGN, ca.OP_FMIN, ca.OP_FMAX, ca.OP_LT, ca.OP_LE, ca.OP_EQ, ca.OP_NE, ca.OP_IF_ELSE_ZERO,
+    kinks = {ca.OP_FABS, ca.OP_SIGN, ca.OP_FMIN, ca.OP_FMAX, ca.OP_LT, ca.OP_LE, ca.OP_EQ, ca.OP_NE, ca.OP_IF_ELSE_ZERO,
              ca.OP_FLOOR, ca.OP_CEIL}
-    return function.is_a("SXFunction") and any(function.instruction_id(k) in codes for k in range(function.n_instructions()))
+    return function.is_a("SXFunction") and bool(codes(function) & kinks)
 
 
 def hamiltonians(solution: Solution, motions: Sequence[Motion]) -> list[Hamiltonian | None]:

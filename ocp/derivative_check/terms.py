@@ -15,6 +15,7 @@ import numpy as np
 
 from dynamics.derivatives.complex_step import complex_step_jacobian
 from dynamics.errors import ModelError
+from dynamics.kernels.tape import codes
 from ocp.derivative_check.records import Method, Point
 from ocp.guesses.sampling import on_manifold, sample_guess
 from ocp.problem import At, Bounds, Phase, System
@@ -219,5 +220,5 @@ def rough_operations(function: ca.Function) -> tuple[str, ...]:
         expanded = function.expand()
     except RuntimeError:
         return ()
-    found = {expanded.instruction_id(k) for k in range(expanded.n_instructions())}
+    found = codes(expanded)
     return tuple(name for op, name in _ROUGH.items() if op in found)

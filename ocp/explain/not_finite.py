@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 import casadi as ca
 import numpy as np
 
+from dynamics.kernels.tape import codes, replay
 from ocp.explain.groups import Program
 from ocp.guesses.sampling import sample_guess
 from ocp.nlp.names import parts_of_name
@@ -49,7 +50,7 @@ def expanded(function: ca.Function) -> ca.Function | None:
         flat = function if function.is_a("SXFunction") else function.expand()
     except RuntimeError:
         return None
-    return None if any(flat.instruction_id(k) == ca.OP_CALL for k in range(flat.n_instructions())) else flat
+    return None if ca.OP_CALL in codes(flat) else flat
 
 
 def trace(function: ca.Function, arguments: Sequence[np.ndarray], entry: int, names: Sequence[Sequence[str]]
@@ -61,8 +62,8 @@ def trace(function: ca.Function, arguments: Sequence[np.ndarray], entry: int, na
     if flat is None:
         return None
     nodes, outputs = _values(flat, arguments)
-    at = outputs.get(entry)
-    if at is None or math.isfinite(nodes[at].value):
+    at = outputs[entry]
+    if math.isfinite(nodes[at].value):
         return None
     while True:
         broken = [i for i in nodes[at].inputs if not math.isfinite(nodes[i].value)]
@@ -85,29 +86,18 @@ class _Node:
     data: tuple[int, int] = (-1, -1)
 
 
-def _values(function: ca.Function, arguments: Sequence[np.ndarray]) -> tuple[list[_Node], dict[int, int]]:
+def _values(function: ca.Function, arguments: Sequence[np.ndarray]) -> tuple[list[_Node], list[int]]:
     """Every operation with its value, and the node of each nonzero of the first output."""
     nodes: list[_Node] = []
-    held: dict[int, int] = {}  # the node whose value a work slot holds now
-    outputs: dict[int, int] = {}
     given = [np.asarray(a, dtype=float).ravel() for a in arguments]
-    for k in range(function.n_instructions()):
-        op, inputs = function.instruction_id(k), function.instruction_input(k)
-        if op == ca.OP_OUTPUT:
-            where = function.instruction_output(k)
-            if where[0] == 0:
-                outputs[where[1]] = held[inputs[0]]
-            continue
-        if op == ca.OP_INPUT:
-            node = _Node(op, (), float(given[inputs[0]][inputs[1]]), (inputs[0], inputs[1]))
-        elif op == ca.OP_CONST:
-            node = _Node(op, (), float(function.instruction_constant(k)))
-        else:
-            sources = tuple(held[i] for i in inputs)
-            node = _Node(op, sources, _apply(op, [nodes[i].value for i in sources]))
-        held[function.instruction_output(k)[0]] = len(nodes)
-        nodes.append(node)
-    return nodes, outputs
+
+    def add(op: int, value: float, operands: Sequence[int] = (), data: tuple[int, int] = (-1, -1)) -> int:
+        nodes.append(_Node(op, tuple(operands), float(value), data))
+        return len(nodes) - 1
+
+    outputs = replay(function, lambda i, j: add(ca.OP_INPUT, given[i][j], data=(i, j)), lambda value: add(ca.OP_CONST, value),
+                     lambda op, operands: add(op, _apply(op, [nodes[i].value for i in operands]), operands))
+    return nodes, outputs[0]
 
 
 def _apply(op: int, values: Sequence[float]) -> float:

@@ -26,12 +26,14 @@ RESTARTS = 10  # of inverse kinematics, from random configurations
 @dataclass(frozen=True)
 class Course:
     """advance [2]: of the base over the whole motion [m]; lift [m]: of feet at mid-swing; landings: of every foot in order; levels:
-    the heights of the ground [m] on which it stands, the first one at the start."""
+    the heights of the ground [m] on which it stands, the first one at the start; periodic: the base moves at the end as at the
+    start."""
 
     advance: tuple[float, ...]
     lift: float
     landings: Mapping[str, tuple[Landing, ...]]
     levels: Mapping[str, tuple[float, ...]]
+    periodic: bool = False
 
     def foot_position(self, schedule: Schedule, foot: str, origin: Array, time: float, up: Array) -> tuple[Array, Array]:
         """Where a foot from ``origin`` is at a time, on a parabola from its last foothold to the next; and the ground below [3].
@@ -111,7 +113,9 @@ def _carried(model: Model, contacts: Mapping[str, Contact], start: Mapping[str, 
 
     if height <= 0:
         return lambda time, grounds: (np.mean(grounds, axis=0), np.zeros(3))
-    t, c, speed = sway(schedule.duration, middle, height, g)
+    t, c, speed = sway(schedule.duration, middle, height, g, periodic=course.periodic)
+    if course.periodic:  # about the feet, wherever the mass centre is in the posture
+        c += across @ (np.mean(list(feet.values()), axis=0) - com)
 
     def at(time: float, grounds: Sequence[Array]) -> tuple[Array, Array]:
         moved, velocity = (np.array([np.interp(time, t, column) for column in rows.T]) for rows in (c, speed))

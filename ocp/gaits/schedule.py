@@ -60,7 +60,7 @@ class Schedule:
 
     def __post_init__(self) -> None:
         if not self.duration > 0:
-            raise ProblemError(f"takes {self.duration:g} s; nothing happens", where="gait")
+            raise ProblemError(f"the duration must be positive, got {self.duration:g} s", where="gait")
         for foot, own in self.swings.items():
             before = 0.0
             for lift, land in own:

@@ -5,7 +5,7 @@ of the feet that stand.
     c'' = 0                    in flight
 
 Kajita, Kanehiro, Kaneko, Fujiwara, Harada, Yokoi, Hirukawa 2003, Biped walking pattern generation by using preview control of
-zero-moment point, ICRA. Here by least squares over the whole motion, from rest to rest.
+zero-moment point, ICRA. Here by least squares over the whole motion, from rest to rest, or so that it repeats itself.
 """
 
 from __future__ import annotations
@@ -28,22 +28,29 @@ class Sway(NamedTuple):
     speed: Array
 
 
-def sway(duration: float, middle: Callable[[float], Array | None], height: float, g: float) -> Sway:
+def sway(duration: float, middle: Callable[[float], Array | None], height: float, g: float, *, periodic: bool = False) -> Sway:
     """The motion of the mass centre. middle: of the feet that stand at a time, displaced from that of the start [m]; None in
-    flight. height [m]; g [m/s^2]."""
+    flight. height [m]; g [m/s^2]. periodic: it moves at the end as at the start, displaced as the feet are, and not from rest to
+    rest."""
     t = np.linspace(0.0, duration, SAMPLES + 1)
     h = t[1]
     places = [middle(time) for time in t]
     ends = [np.zeros(3) if place is None else place for place in (places[0], places[-1])]
-    bend = (np.eye(SAMPLES - 1, SAMPLES + 1) - 2 * np.eye(SAMPLES - 1, SAMPLES + 1, 1) + np.eye(SAMPLES - 1, SAMPLES + 1, 2)) / h**2
-    flies = np.array([place is None for place in places[1:-1]])
-    p = np.array([np.zeros(3) if place is None else place for place in places[1:-1]])
-    A = -height / g * bend
-    A[flies] *= FLYING
-    A[~flies, np.flatnonzero(~flies) + 1] += 1.0
     known = np.zeros((SAMPLES + 1, 3))
-    known[:2], known[-2:] = ends  # at rest
-    inner = slice(2, SAMPLES - 1)
-    c = known.copy()
-    c[inner] = np.linalg.lstsq(A[:, inner], p - A @ known, rcond=None)[0]
+    if periodic:  # sample -1 is the last but one of the period before
+        free, known[-1] = np.vstack([np.eye(SAMPLES), np.eye(1, SAMPLES)]), ends[1] - ends[0]
+        wrap, fixed, inner = np.vstack([free[-2:-1], free]), np.vstack([-known[-1:], known]), slice(0, -1)
+    else:
+        known[:2], known[-2:] = ends
+        free = wrap = np.eye(SAMPLES + 1)[:, 2:-2]
+        fixed, inner = known, slice(1, -1)
+    flies = np.array([place is None for place in places[inner]])
+    p = np.array([np.zeros(3) if place is None else place for place in places[inner]])
+
+    def balanced(c: Array) -> Array:
+        """c - (h / g) c'' at the samples but the ends, and the weighed c'' in flight."""
+        bent = -height / (g * h**2) * (c[:-2] - 2 * c[1:-1] + c[2:])
+        return np.where(flies[:, None], FLYING * bent, c[1:-1] + bent)
+
+    c = known + free @ np.linalg.lstsq(balanced(wrap), p - balanced(fixed), rcond=None)[0]
     return Sway(t, c, np.asarray(np.gradient(c, h, axis=0)))

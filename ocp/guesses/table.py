@@ -99,8 +99,8 @@ def read_guess(text: str, where: str) -> tuple[str, int | None]:
     if not number:
         return name, None
     if name == AUTO or not number.isdigit() or int(number) not in ROWS[name].numbers:
-        raise ProblemError(f"{text!r} names no start: numbers follow coarse (intervals, such as 'coarse 10') and multistart (a "
-                           f"seed from 0 to {GUESSES.seeds - 1}, such as 'multistart 3')", where=where)
+        raise ProblemError(f"{text!r} is no initial guess: only coarse (intervals, such as 'coarse 10') and multistart (a seed "
+                           f"from 0 to {GUESSES.seeds - 1}, such as 'multistart 3') take a number", where=where)
     return name, int(number)
 
 

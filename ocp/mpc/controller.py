@@ -232,7 +232,7 @@ class Controller:
             x = self._state(x)
         now = self._next if t is None else float(t)
         if self.status is StepStatus.NOT_BEGUN:
-            raise ProblemError("begin with reset(x, t)", where="mpc")
+            raise ProblemError("call reset(x, t) before the first step", where="mpc")
         self.status = StepStatus.SOLVED
         if not math.isfinite(x.sum()):
             self.status = StepStatus.STATE_NOT_FINITE

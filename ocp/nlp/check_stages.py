@@ -39,7 +39,7 @@ def check_stages(nlp: NLP) -> np.ndarray:
     for e in np.flatnonzero((place[c] != row_place[r]) & ~next_state):
         k = row_place[r[e]]
         own = f", the next state of which is {nlp.variables[follows[r[e]]]!r}" if follows[r[e]] >= 0 else ""
-        raise ProblemError(f"depends on {nlp.variables[c[e]]!r} of stage {place[c[e]]}, but is a row of stage {k}{own}",
+        raise ProblemError(f"depends on {nlp.variables[c[e]]!r} of stage {place[c[e]]}, but is a constraint of stage {k}{own}",
                            where=nlp.constraints[r[e]])
     for i in sorted(set(np.flatnonzero(follows >= 0)) - set(r[next_state])):
         raise ProblemError(f"does not depend on its next state {nlp.variables[follows[i]]!r}", where=nlp.constraints[i])

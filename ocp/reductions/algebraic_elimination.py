@@ -63,7 +63,7 @@ def _eliminated(phase: Phase) -> Phase:
     if system.residual is None:
         return phase
     if not states_equations(phase):
-        raise ProblemError("algebraic_elimination follows algebraic_equations", where=f"phase {phase.name!r}")
+        raise ProblemError("apply algebraic_equations before algebraic_elimination", where=f"phase {phase.name!r}")
     count, plain = len(system.controls), composer(phase)
 
     def active(item: Any) -> Any:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import casadi as ca
 import numpy as np
 
+from dynamics.kernels.tape import codes, operation, replay
 from ocp.problem import At, Phase, Problem
 from ocp.thresholds import MESH_CHANGE, ROUNDING, SEARCH
 
@@ -128,28 +129,21 @@ def opened(function: ca.Function, moved_by: int = 0) -> Opened | None:
     except RuntimeError:
         return None
     arguments, steps = function.sx_in(), list[Step]()
-    work: dict[int, ca.SX] = {}
     known = {symbol.element_hash() for i in {0, moved_by, 3} for symbol in ca.vertsplit(arguments[i])}
-    value = ca.SX.zeros(function.sparsity_out(0))
-    for k in range(function.n_instructions()):
-        code, into, given = function.instruction_id(k), function.instruction_output(k), function.instruction_input(k)
-        if code == ca.OP_CALL:
-            return None
-        if code == ca.OP_OUTPUT:
-            value.nz[into[1]] = work[given[0]]
-        elif code == ca.OP_INPUT:
-            work[into[0]] = arguments[given[0]].nz[given[1]]
-        elif code == ca.OP_CONST:
-            work[into[0]] = ca.SX(function.instruction_constant(k))
-        else:
-            operands = [work[i] for i in given]
-            made = ca.SX.unary(code, *operands) if len(operands) == 1 else ca.SX.binary(code, *operands)
-            if code in SIDES or code in ROUNDINGS:
-                w = operands[0] - operands[1] if code in COMPARISONS else operands[0]
-                if ca.depends_on(w, arguments[moved_by]) and {s.element_hash() for s in ca.symvar(w)} <= known:
-                    steps.append(Step(code, w, made, ca.SX.sym(f"step_{len(steps)}")))
-                    made = steps[-1].symbol
-            work[into[0]] = made
+    if ca.OP_CALL in codes(function):
+        return None
+
+    def apply(code: int, operands: list[ca.SX]) -> ca.SX:
+        made = operation(code, operands)
+        if code in SIDES or code in ROUNDINGS:
+            w = operands[0] - operands[1] if code in COMPARISONS else operands[0]
+            if ca.depends_on(w, arguments[moved_by]) and {s.element_hash() for s in ca.symvar(w)} <= known:
+                steps.append(Step(code, w, made, ca.SX.sym(f"step_{len(steps)}")))
+                return steps[-1].symbol
+        return made
+
+    (values,) = replay(function, lambda i, j: arguments[i].nz[j], ca.SX, apply)
+    value = ca.SX(function.sparsity_out(0), ca.vertcat(*values))
     return Opened(function, arguments, steps, value) if steps else None
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import casadi as ca
 import numpy as np
 
+from dynamics.kernels.tape import codes, operation, replay
 from ocp.problem import INF, At, Cost, Phase
 
 #: stands before the names of the controls in a norm
@@ -44,8 +45,8 @@ def uses(function: ca.Function, wanted: set[int]) -> bool:
     """Whether a function has one of these operations and calls no other function."""
     if not function.is_a("SXFunction"):
         return False
-    codes = {function.instruction_id(k) for k in range(function.n_instructions())}
-    return bool(codes & wanted) and ca.OP_CALL not in codes
+    used = codes(function)
+    return bool(used & wanted) and ca.OP_CALL not in used
 
 
 class Opened(NamedTuple):
@@ -60,30 +61,18 @@ def opened(function: ca.Function) -> Opened:
     """(arguments, symbols of absolute values by number of their control and of norms, the value in both)."""
     arguments = function.sx_in()
     norms: dict[int | Norm, ca.SX] = {}
-    work: dict[int, ca.SX] = {}
-    own: dict[int, int] = {}  # work variables that are a control
-    outputs = ca.SX.zeros(function.sparsity_out(0))
-    for k in range(function.n_instructions()):
-        code, into, given = function.instruction_id(k), function.instruction_output(k), function.instruction_input(k)
-        if code == ca.OP_OUTPUT:
-            outputs.nz[into[1]] = work[given[0]]
-            continue
-        norm: int | Norm | None = own.get(given[0]) if code == ca.OP_FABS else None
-        if code == ca.OP_SQRT:
-            norm = norm_in(arguments, work[given[0]])
-        own.pop(into[0], None)
-        if code == ca.OP_INPUT:
-            work[into[0]] = arguments[given[0]].nz[given[1]]
-            if given[0] == 2:
-                own[into[0]] = given[1]
-        elif code == ca.OP_CONST:
-            work[into[0]] = ca.SX(function.instruction_constant(k))
-        elif norm is not None:
-            work[into[0]] = norms.setdefault(norm, ca.SX.sym(f"norm_{len(norms)}"))
-        else:
-            operands = [work[i] for i in given]
-            work[into[0]] = ca.SX.unary(code, *operands) if len(operands) == 1 else ca.SX.binary(code, *operands)
-    return Opened(arguments, norms, outputs)
+    controls = {symbol.element_hash(): j for j, symbol in enumerate(arguments[2].nonzeros())}
+
+    def apply(code: int, operands: list[ca.SX]) -> ca.SX:
+        norm: int | Norm | None = None
+        if code == ca.OP_FABS and operands[0].is_symbolic():
+            norm = controls.get(operands[0].element_hash())
+        elif code == ca.OP_SQRT:
+            norm = norm_in(arguments, operands[0])
+        return operation(code, operands) if norm is None else norms.setdefault(norm, ca.SX.sym(f"norm_{len(norms)}"))
+
+    (values,) = replay(function, lambda i, j: arguments[i].nz[j], ca.SX, apply)
+    return Opened(arguments, norms, ca.SX(function.sparsity_out(0), ca.vertcat(*values)))
 
 
 def norm_in(arguments: list[ca.SX], inside: ca.SX) -> Norm | None:

@@ -14,8 +14,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from ocp.nlp.local import CONTROL, DURATION, PARAMETER, TANGENT, Local, Owners
-from ocp.shooting.stages.horizon import Horizon, free_at_start
+from ocp.shooting.stages.horizon import Horizon
 from ocp.shooting.stages.rows import BELOW, CONE
+from ocp.shooting.stages.start import free_at_start
 from ocp.shooting.stages.stretch import Stretch
 
 Array = np.ndarray

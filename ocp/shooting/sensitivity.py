@@ -85,8 +85,8 @@ def sensitivities(solution: Solution) -> Sensitivities:
         raise ProblemError(f"need a converged solution; this one is {solution.status}", where="sensitivities")
     horizon = solution.optimality.horizon
     if (0, At.START) in horizon.constants.memory and not len(horizon.chosen):
-        raise ProblemError("linkages look back on the start, which moves with it; leave a part of it free, and prescribe that by a "
-                           "constraint", where="sensitivities")
+        raise ProblemError("a linkage depends on the prescribed start state, whose sensitivities are asked for; leave a component "
+                           "of it free, and prescribe that by a constraint", where="sensitivities")
     point = _Point.of(horizon, solution.optimality)
     active = ActiveSet(point.knots, point.multipliers, proximal=0.0)
     system = System(point.knots, active.conditions)

@@ -84,6 +84,6 @@ def _chosen(horizon: Horizon, phase: Phase) -> tuple[np.ndarray, np.ndarray]:
     coordinate = {i: c for c, i in enumerate(space.tangent_index) if i >= 0}
     for j, i in enumerate(i for i, held in enumerate(fixed) if not held):
         if i not in coordinate:
-            raise ProblemError("a guess of its own needs a start whose rotations are prescribed", where=f"phase {phase.name!r}")
+            raise ProblemError("another initial guess needs prescribed rotations in the start state", where=f"phase {phase.name!r}")
         start[coordinate[i]] = chosen[j] = phase.guess.x[0][coordinate[i]]
     return start, chosen

@@ -118,7 +118,7 @@ def searching(problem: Problem, options: CollocationOptions, outside: Outside = 
         return method.zero_order_hold(search, problem, outside, early=False, cascade=False)
     family, policy = family_of(options), POLICIES[options.refine]
     if policy.by_certificate and judge is None:
-        raise ProblemError(f"{options.refine} needs what certifies solutions: solve by ocp.methods", where=f"{METHOD}.refine")
+        raise ProblemError(f"{options.refine} needs certificates; solve by ocp.methods.solve", where=f"{METHOD}.refine")
     plans = plans_of(problem, options)
     if resume is not None and "mesh" in resume:
         plans = read_plans(str(resume["mesh"][0]), [phase.name for phase in problem.phases], family.scheme, "checkpoint")

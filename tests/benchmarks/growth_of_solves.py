@@ -156,11 +156,12 @@ def chain_seconds(joints: int, folder: Path) -> tuple[float, float]:
     """Processor seconds of an iteration: (of iLQR, of collocation on 20 intervals)."""
     from ocp.methods import make_options, method, uncertified
     from ocp.shooting import ilqr
+    from ocp.shooting.options import Tuning
 
     problem = chain_problem(joints, folder)
     options = ilqr.ILQROptions(intervals=KNOTS, integrator="semi_implicit_euler", cost_quadrature="rectangle",
                                hessian="gauss_newton", max_iterations=ITERATIONS,
-                               tuning=ilqr.Tuning(retry="never", polish="never"))
+                               tuning=Tuning(retry="never", polish="never"))
     program = ilqr.prepare(method("ilqr").reduce(problem, options), options)
     ours, found = spent(lambda: ilqr.run(program))
     few = make_options("collocation", {"scheme": "radau", "intervals": 20, "guess": "given", "max_iterations": ITERATIONS})

@@ -213,7 +213,8 @@ def workers(count: int) -> list[dict[str, object]]:
 
 def on_dask(count: int) -> list[dict[str, object]]:
     """One process of this machine, and a scheduler with two workers, each a process of its own."""
-    quiet = {"DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False"}  # workers else sample their own stack every 10 ms
+    # workers else sample their own stack every 10 ms, and all look at their own event loops every 20 ms
+    quiet = {"DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False", "DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL": "1s"}
     sweep, environment = cartpole_sweep(count), {**os.environ, "PYTHONPATH": str(ROOT), **quiet}
     with tempfile.TemporaryDirectory() as work:
         file, begin = Path(work) / "scheduler.json", time.perf_counter()

@@ -30,6 +30,7 @@ class SimulatedCluster:
     once; own: seconds of the scheduler."""
 
     def __init__(self, count: int, latency: float = 0.0, honest: bool = False):
+        self.count, self.prepared = count, list[int]()
         self.free, self.latency, self.honest = [0.0] * count, latency, honest
         self.clock, self.own = 0.0, 0.0
         self.queue: deque[tuple[float, Timed]] = deque()
@@ -39,6 +40,9 @@ class SimulatedCluster:
     def submit(self, task: Timed) -> None:
         self.queue.append((self.clock + self.latency, task))
         self.most = max(self.most, len(self.queue) + len(self.running))
+
+    def prepare(self, task: Timed) -> None:
+        self.prepared.append(task.number)
 
     def finished(self, seconds: float) -> list[Done]:
         spent = time.perf_counter() - self._last
@@ -86,5 +90,5 @@ def makespan(seconds: np.ndarray, workers: int, ledger: Ledger, **options: float
     """(of the schedule relative to the ideal, where all workers work until all is done; the cluster) for cases on a grid."""
     cluster = SimulatedCluster(workers, **options)
     scheduled(parents(grid(len(seconds)), np.zeros(len(seconds), dtype=int)),
-              lambda number, point: Timed(number, float(seconds[number])), ledger, cluster, workers)
+              lambda number, point: Timed(number, float(seconds[number])), ledger, cluster)
     return cluster.clock / (seconds.sum() / workers), cluster

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,7 @@ from ocp.app.batch.pictures import CAPTIONS, Curve, over_time, pictures
 from ocp.app.batch.run import Table, local_optima, rounds, told_search
 from ocp.app.batch.store import POINTS, read_rows
 from ocp.app.batch.work import START
-from ocp.app.pages.report import TEMPLATES, environment, figures, number
+from ocp.app.pages.report import environment, figures, number, script
 from ocp.batch.starts import MISSING, round_size
 from ocp.errors import ProblemError
 
@@ -46,22 +44,18 @@ def page(head: Mapping[str, Any], rows: list[dict[str, Any]], pareto: tuple[str,
     """The page as text; curves: of trials, over time."""
     varied = head["paths"] or [key for key in (rows[0] if rows else {}) if key.split(".")[0] in RANDOM and "." in key]
     paths = [path for path in varied if path != START]
-    script = (TEMPLATES / "sort.js").read_text(encoding="utf-8")
     best = Table(rows).best()
     columns = ["case", *varied, *SHOWN, *(key for key in (rows[0] if rows else {}) if key.startswith("chosen."))]
     shown = pictures(rows, paths, pareto, head.get("units", {}))
     if curves:
         shown = {"trials": over_time(curves), **shown}
     trials = "trials" in head
-    from markupsafe import Markup
-
     return str(environment().get_template("sweep.html.j2").render(
         head={**head, "paths": varied}, trials=trials, columns=columns, total=known_cases(head, rows), done=len(rows),
         good=sum(bool(row["ok"]) for row in rows), kinds=_counts(rows, "succeeded" if trials else "certified"), best=best,
         optima=local_optima(rows) if START in head["paths"] else [], search=told_search(rows) if head.get("search") else "",
         rows=[{"ok": row["ok"], "message": row["message"], "cells": [_cell(row.get(name)) for name in columns]} for row in rows],
-        figures=figures(shown, CAPTIONS), script=Markup(script),
-        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")))
+        figures=figures(shown, CAPTIONS), title=head["file"], **script("sort.js")))
 
 
 def known_cases(head: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> int:

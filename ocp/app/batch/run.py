@@ -15,7 +15,7 @@ from ocp.app.batch.recipe import Range, Recipe, grouped, recipe_of
 from ocp.app.batch.schedule import Task
 from ocp.app.batch.store import Store, table
 from ocp.app.batch.study import Table, swept
-from ocp.app.batch.work import START, Work, read
+from ocp.app.batch.work import START, Work, read, solved_from
 from ocp.app.files.syntax.overrides import _parse_path
 from ocp.batch.compiled import Point
 from ocp.batch.order import parents
@@ -139,6 +139,10 @@ def _course(sweep: Sweep, values: Sequence[Mapping[str, Any]]) -> _Course:
                        for n, (recipe, own) in enumerate(zip(recipes, values, strict=True))])
     if all(recipe is None for recipe in recipes):
         _check_readable(sweep, values)
+    used = {path for recipe in recipes if recipe is not None for path in recipe.base}
+    for path in paths:
+        if path not in used:
+            _check_read(sweep, values, path)
     return _Course(recipes, parents(at, groups))
 
 
@@ -174,6 +178,21 @@ def _check_readable(sweep: Sweep, values: Sequence[Mapping[str, Any]]) -> None:
             return
     assert first is not None
     raise first
+
+
+def _check_read(sweep: Sweep, values: Sequence[Mapping[str, Any]], path: str) -> None:
+    """Raise ProblemError where no solve reads a path: whatever the others say, its values differ in nothing that is solved."""
+    ways = list({repr(own[path]): own[path] for own in values}.values())
+    if len(ways) == 1:
+        return
+    for group in _alike(values, [other for other in sweep.paths if other != path]):
+        try:
+            found = (solved_from(read(sweep.text, sweep.folder, sweep.name, {**values[group[0]], path: way})) for way in ways)
+            if (first := next(found)) and any(one != first for one in found):
+                return
+        except ProblemError:
+            return
+    raise ProblemError("varies nothing that is solved: problem, method and options are the same for all of its values", where=path)
 
 
 def rounds(rows: Sequence[Mapping[str, Any]]) -> list[int]:

@@ -47,12 +47,21 @@ class Task(Protocol):
         """Solve the case. Errors of the user become results; other exceptions end the sweep."""
         ...
 
+    def prepare(self) -> None:
+        """Make what the case needs and others share."""
+
 
 class Workers(Protocol):
-    """Takes tasks, hands back what is done."""
+    """Takes tasks, hands back what is done. count: of tasks that keep all of them busy."""
+
+    count: int
 
     def submit(self, task: Task) -> None:
         """Queue a task."""
+
+    def prepare(self, task: Task) -> None:
+        """Let a worker without a task prepare for such ones; by default nothing."""
+        return
 
     def finished(self, seconds: float) -> list[Done]:
         """What is done since the last call; waits so long where nothing is."""
@@ -92,10 +101,10 @@ class Memory(Ledger):
         return self.points.get(number)
 
 
-def scheduled(parent: np.ndarray, task: Callable[[int, Point | None], Task], ledger: Ledger, who: Workers, count: int,
+def scheduled(parent: np.ndarray, task: Callable[[int, Point | None], Task], ledger: Ledger, who: Workers,
               tell: Tell | None = None) -> None:
     """Do all that the ledger has not yet. parent [n]: the task that each waits for and whose point it starts from, -1: none; task:
-    made from number and point, the nearest one up the tree; count: workers."""
+    made from number and point, the nearest one up the tree."""
     above = parent.tolist()
     children: defaultdict[int, list[int]] = defaultdict(list)
     for number, one in enumerate(above):
@@ -117,14 +126,19 @@ def scheduled(parent: np.ndarray, task: Callable[[int, Point | None], Task], led
         return None
 
     release(-1, 0.0)
+    begun = False
     while ready or running:
-        while ready and running < WINDOW * count:
+        while ready and running < WINDOW * who.count:
             number = heapq.heappop(ready)[2]
             if number in ledger.done:
                 release(number, ledger.measured[number]["seconds"])
             else:
-                who.submit(task(number, start(number)))
+                who.submit(own := task(number, start(number)))
                 running += 1
+        if running and not begun:
+            begun = True
+            for _ in range(who.count - running):
+                who.prepare(own)
         found = who.finished(1.0) if running else []
         with holding_interrupts() as waiting:  # what is written is done
             ledger.add(found)

@@ -97,10 +97,10 @@ def swept(study: Study, out: Path | None = None, *, processes: int = 1, schedule
     try:
         if len(ledger.done) < len(values):
             parent, task = plan or study.plan(runs)
-            with workers(processes, scheduler, by, programs) as (who, count):
-                scheduled(parent, task, ledger, who, count, tell)
+            with workers(processes, scheduler, by, programs) as who:
+                scheduled(parent, task, ledger, who, tell)
                 while (more := study.further(parent, ledger.done)) is not None:
-                    scheduled(parent := more, task, ledger, who, count, tell)
+                    scheduled(parent := more, task, ledger, who, tell)
         if store is not None:
             store.close(study.paths, values, study.keeps_points)
             study.finish(store)

@@ -165,6 +165,10 @@ class Trial:
             ran.write(place)
         return Done(self.number, {**ran.row, **drawn}, time.perf_counter() - begin, ran.curve, ran.measured)
 
+    def prepare(self) -> None:
+        """Make the loops of the file."""
+        loops(*self.trials.file)
+
 
 @dataclass(frozen=True)
 class Trials:

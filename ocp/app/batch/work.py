@@ -15,6 +15,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,6 +31,7 @@ from ocp.errors import ProblemError, UnsupportedError
 from ocp.guesses.motion import from_solution
 from ocp.methods import solve
 from ocp.problem import Solution, Status
+from ocp.problem.numbers import numbers_of, structure_of
 
 T = TypeVar("T")
 #: programs that a worker keeps
@@ -70,6 +72,12 @@ class Work:
         if solution is not None and (self.keep == "all" or self.keep == "failed" and not solution.ok):
             _write(self, loaded, solution)
         return Done(self.number, row, time.perf_counter() - begin, point)
+
+    def prepare(self) -> None:
+        """Make the program of the case, or what says why there is none."""
+        with suppress(ProblemError):
+            if self.recipe is not None:
+                program_of(self.recipe)
 
 
 @dataclass(frozen=True)
@@ -173,6 +181,14 @@ def read(text: str, folder: str, name: str, values: Mapping[str, Any]) -> Loaded
     """The file with the values of a case."""
     texts = {path: value if isinstance(value, str) else json.dumps(value) for path, value in values.items() if path != START}
     return load_text(text, folder, name, texts, "case")
+
+
+def solved_from(loaded: LoadedProblem) -> tuple[Any, ...]:
+    """The inputs of a solution: files that agree in them have the same solution."""
+    problem, options = loaded.problem, loaded.options_for(loaded.method)
+    guesses = [array.tobytes() for phase in problem.phases for array in (phase.guess.s, phase.guess.x, phase.guess.u)]
+    return (structure_of(problem), numbers_of(problem).tobytes(), *guesses, loaded.method, repr((options, loaded.accept)),
+            loaded.time_limit, loaded.without)
 
 
 def _write(work: Work, loaded: LoadedProblem, solution: Solution) -> None:

@@ -16,11 +16,12 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from functools import cache
 from types import MappingProxyType
 from typing import Any
 
 from dynamics.kernels import threads
-from ocp.app.batch.schedule import Done, Task, Workers
+from ocp.app.batch.schedule import WINDOW, Done, Task, Workers
 from ocp.app.batch.work import LOST, LoadedProgram, adopt, empty_row
 from ocp.errors import ProblemError
 from ocp.interrupts import Budget, limited
@@ -33,6 +34,8 @@ LIVES = 2
 ANSWERS = 10.0
 #: seconds between looks at what a cluster has done
 POLLED = 0.02
+#: seconds that the cases of one message to a cluster take, and how many these are at most
+BATCH_S, MAX_BATCH = 1.0, 64
 
 
 def done(task: Task) -> Done:
@@ -40,8 +43,15 @@ def done(task: Task) -> Done:
     return task.solved()
 
 
+def prepared(task: Task) -> None:
+    """Prepare for tasks like this one."""
+    task.prepare()
+
+
 class Here(Workers):
     """This process, one case at a time."""
+
+    count = 1
 
     def __init__(self) -> None:
         self._waiting: list[Task] = []
@@ -107,6 +117,9 @@ class Processes(Workers):
         else:
             self._run(task)
 
+    def prepare(self, task: Task) -> None:
+        self.pool.submit(prepared, task)
+
     def _run(self, task: Task) -> None:
         try:
             self.running[self.pool.submit(done, task)] = task
@@ -152,7 +165,8 @@ class Processes(Workers):
 
 
 class Cluster(Workers):
-    """Workers of a Dask scheduler (extra ``cluster``)."""
+    """Workers of a Dask scheduler (extra ``cluster``). Cases travel in batches that take about ``BATCH_S``: every message costs
+    scheduler and client milliseconds of processor time, which workers of the same machine lose."""
 
     def __init__(self, address: str):
         try:
@@ -164,38 +178,69 @@ class Cluster(Workers):
         except (OSError, ValueError, TimeoutError) as error:
             raise ProblemError(f"no scheduler answers: {error}", where=f"--scheduler {address}") from None
         self.address = address
-        self.tasks: dict[Any, Task] = {}  # by future
-        self.count = max(1, sum(self.client.nthreads().values()))
-        self.client.run(threads.pinned)
+        self.waiting, self.batches = list[Task](), dict[Any, list[Task]]()  # the latter by future
+        self.early = list[Any]()  # futures of preparations
+        self.threads = self.count = max(1, sum(self.client.nthreads().values()))
+        self.client.run(_pinned)
 
     def submit(self, task: Task) -> None:
-        self.tasks[self.client.submit(done, task, pure=False)] = task
+        self.waiting.append(task)
+
+    def prepare(self, task: Task) -> None:
+        self.early.append(self.client.submit(prepared, task, pure=False))
+
+    def _send(self) -> None:
+        """Batches of waiting cases, one for each free slot, at most ``WINDOW`` for each thread."""
+        while self.waiting and (free := WINDOW * self.threads - len(self.batches)) > 0:
+            size = min(self.count // self.threads, -(-len(self.waiting) // free))
+            self._run(self.waiting[:size])
+            del self.waiting[:size]
+
+    def _run(self, tasks: list[Task]) -> None:
+        self.batches[self.client.submit(all_done, tasks, pure=False)] = tasks
 
     def finished(self, seconds: float) -> list[Done]:
+        self._send()
         end = time.monotonic() + seconds
-        while not (ready := [future for future in self.tasks if future.done()]) and time.monotonic() < end:
+        while not (ready := [future for future in self.batches if future.done()]) and time.monotonic() < end:
             time.sleep(POLLED)
         if self.client.status != "running":
             raise ProblemError("the scheduler is unreachable; finished cases are kept, and the same command continues",
                                where=f"--scheduler {self.address}")
         whole = [future for future in ready if future.status == "finished"]
-        results = dict(zip(whole, self.client.gather(whole), strict=True))  # in one message
-        found = []
+        found = [one for batch in self.client.gather(whole) for one in batch]  # in one message
+        if found:
+            seconds = sum(one.seconds for one in found) / len(found)
+            self.count = self.threads * max(1, int(BATCH_S / max(seconds, BATCH_S / MAX_BATCH)))
         for future in ready:
-            task = self.tasks.pop(future)
-            if future in results:
-                found.append(results[future])
-            elif type(error := future.exception()).__name__ == "KilledWorker":
-                found.append(Done(task.number, empty_row("WORKER_DIED", LOST, f"the workers that solved it died: {error}"), 0.0))
-            else:
+            tasks = self.batches.pop(future)
+            if future in whole:
+                continue
+            if type(error := future.exception()).__name__ != "KilledWorker":
                 raise error
+            if len(tasks) == 1:
+                gone = empty_row("WORKER_DIED", LOST, f"the workers that solved it died: {error}")
+                found.append(Done(tasks[0].number, gone, 0.0))
+            for task in tasks if len(tasks) > 1 else ():  # nobody knows whose fault it was: each alone
+                self._run([task])
         return found
 
     def close(self, wait_for_them: bool) -> None:
         """End the processes, after their running cases or at once."""
         if not wait_for_them:
-            self.client.cancel([*self.tasks])
+            self.client.cancel([*self.early, *self.batches])
         self.client.close()
+
+
+@cache
+def _pinned() -> None:
+    threads.pinned()
+
+
+def all_done(tasks: list[Task]) -> list[Done]:
+    """Do the tasks of a batch, by one thread for each library."""
+    _pinned()
+    return [done(task) for task in tasks]
 
 
 def _ready(programs: bytes) -> None:
@@ -209,20 +254,20 @@ def _ready(programs: bytes) -> None:
 
 @contextmanager
 def workers(count: int, scheduler: str | None, by: str = PROCESSES, programs: Mapping[str, LoadedProgram] | None = None
-            ) -> Iterator[tuple[Workers, int]]:
-    """(who works, how many at once): a scheduler's workers, processes, threads, or this process where the count is 0. programs: by
-    the keys of their recipes, that stand ready."""
+            ) -> Iterator[Workers]:
+    """Who works: a scheduler's workers, processes, threads, or this process where the count is 0. programs: by the keys of their
+    recipes, that stand ready."""
     programs = programs or {}
     for key, one in programs.items():
         adopt(key, one)
     if scheduler is None and count == 0:
-        yield Here(), 1
+        yield Here()
         return
     made: Threads | Processes | Cluster = (Cluster(scheduler) if scheduler is not None else Threads(count) if by == THREADS
                                            else Processes(count, programs))
     whole = False
     try:
-        yield made, made.count
+        yield made
         whole = True
     finally:
         made.close(whole)

@@ -53,7 +53,7 @@ def init(
     pose
         A frame goes to a pose, in place of a joint move.
     mpc
-        A receding horizon in closed loop.
+        A receding horizon in closed loop; with --gait one in which the gait repeats.
     ik
         Inverse kinematics of a pose.
     wbc
@@ -71,17 +71,18 @@ def init(
     from ocp.app.starter.write import write_starter
     from ocp.errors import ProblemError
 
-    kinds = [name for name, wanted in (("pose", pose), ("mpc", mpc), ("ik", ik), ("wbc", wbc), ("gait", gait)) if wanted]
+    wishes = (("pose", pose), ("mpc", mpc and not gait), ("ik", ik), ("wbc", wbc), ("gait", gait))
+    kinds = [name for name, wanted in wishes if wanted]
     if len(kinds) > 1:
-        raise ProblemError("give only one of --pose, --mpc, --ik, --wbc and --gait", where="ocp init")
+        raise ProblemError("give only one of --pose, --mpc, --ik, --wbc and --gait; --gait and --mpc go together", where="ocp init")
     kind = kinds[0] if kinds else "move"
     if (wbc or gait) and root is None and not robot.endswith(".xml"):
         root = "free_flyer"
     found = read_robot(robot, root=root)
     if root is None and found.path.suffix == ".urdf" and flight(found) is not None:
         found = read_robot(robot, root="free_flyer")
-    place = write_starter(found, kind, frame=frame, gait=gait or "", out=out, overwrite=overwrite, command=started())
-    print(f"written: {place}\nnow run: ocp {kind if kind in ('ik', 'mpc', 'wbc') else 'solve'} {place}")
+    place = write_starter(found, kind, frame=frame, gait=gait or "", mpc=mpc, out=out, overwrite=overwrite, command=started())
+    print(f"written: {place}\nnow run: ocp {'mpc' if mpc else kind if kind in ('ik', 'wbc') else 'solve'} {place}")
     return CERTIFIED
 
 

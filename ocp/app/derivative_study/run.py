@@ -172,7 +172,7 @@ def write(study: Study, folder: Path, model: Model, command: Sequence[str] = (),
     with closing(LAST_PICTURE_S):
         pictures = plot_study(study) if drawn and not time_is_up(Activity.PICTURES) else {}
     write_report(folder, "derivatives.html.j2", summarise(study, model, command), pictures, CAPTIONS, picks=picks,
-                 tables=tables, headings=HEADINGS, notes=left_out(study.entries),
+                 title=study.robot["name"], tables=tables, headings=HEADINGS, notes=left_out(study.entries),
                  sources=[SOURCES[name] for name in SOURCES if any(e.source == name for e in study.entries)])
 
 

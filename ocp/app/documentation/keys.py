@@ -53,9 +53,9 @@ def keys_page(gallery: Path | None = None) -> str:
              "of the constants, and angles `{deg: 45}`. Unit –: dimensionless, or that of the expression.\n"]
     for kind in sorted(mappings(), key=lambda one: one.__name__):
         parts += [f"## {kind.__name__}\n", " ".join((kind.__doc__ or "").split()) + "\n"]
-        parts += ["| key | meaning | type | unit | default | example |", "|---|---|---|---|---|---|"]
+        parts += [":::{container} keys", "| key | meaning | type | unit | default | example |", "|---|---|---|---|---|---|"]
         parts += [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in _rows(kind, gallery)]
-        parts.append("")
+        parts.append(":::\n")
     return "\n".join(parts)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cyclopts import App
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+BROWSERS = ("chromium", "chromium-browser", "chromium-headless-shell", "google-chrome")
 #: no start-up chatter on the network, and milliseconds of the page's own clock before the picture
 OPTIONS = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run", "--disable-background-networking",
            "--disable-component-update", "--disable-sync", "--virtual-time-budget=8000")

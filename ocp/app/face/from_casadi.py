@@ -6,6 +6,7 @@ from typing import Any
 
 import casadi as ca
 
+from dynamics.kernels.tape import replay
 from ocp.app.face.expression import Expr, Relation, call, expr, vector
 from ocp.app.face.functions import if_else
 from ocp.errors import ProblemError
@@ -33,29 +34,25 @@ def from_casadi(value: Any) -> Expr:
         raise ProblemError(f"expected a column, got a CasADi expression of {value.size1()} x {value.size2()}")
     symbols = ca.symvar(value)
     function = ca.Function("f", symbols, [ca.densify(value)])
-    work: dict[int, Any] = {}
-    out: list[Any] = [expr(0)] * value.size1()
-    for k in range(function.n_instructions()):
-        operation, given, target = function.instruction_id(k), function.instruction_input(k), function.instruction_output(k)
-        if operation == ca.OP_INPUT:
-            work[target[0]] = Expr(str(symbols[given[0]]))
-        elif operation == ca.OP_CONST:
-            number = float(function.instruction_constant(k))
-            work[target[0]] = expr(int(number) if number.is_integer() and abs(number) < 1e15 else number)
-        elif operation == ca.OP_OUTPUT:
-            out[target[1]] = work[given[0]]
-        elif operation == ca.OP_IF_ELSE_ZERO:
-            work[target[0]] = if_else(work[given[0]], work[given[1]], 0)
-        elif operation in _NAMED:
-            work[target[0]] = call(_NAMED[operation], *(work[i] for i in given))
-        elif operation in _BINARY:
-            work[target[0]] = _BINARY[operation](work[given[0]], work[given[1]])
-        elif operation in _UNARY:
-            work[target[0]] = _UNARY[operation](work[given[0]])
-        elif operation == ca.OP_NOT:
-            work[target[0]] = _not(work[given[0]])
-        else:
-            raise ProblemError(f"the CasADi operation in {value} (number {operation}) has no text in the language of files")
+
+    def constant(number: float) -> Any:
+        return expr(int(number) if number.is_integer() and abs(number) < 1e15 else number)
+
+    def apply(code: int, operands: list[Any]) -> Any:
+        if code == ca.OP_IF_ELSE_ZERO:
+            condition, value = operands
+            return if_else(condition, value, 0)
+        if code in _NAMED:
+            return call(_NAMED[code], *operands)
+        if code in _BINARY:
+            return _BINARY[code](*operands)
+        if code in _UNARY:
+            return _UNARY[code](*operands)
+        if code == ca.OP_NOT:
+            return _not(*operands)
+        raise ProblemError(f"the CasADi operation in {value} (number {code}) has no text in the language of files")
+
+    (out,) = replay(function, lambda i, _: Expr(str(symbols[i])), constant, apply)
     return out[0] if len(out) == 1 else vector(out)
 
 

@@ -96,15 +96,21 @@ def motion(scene: Scene | None, note: str = "") -> dict[str, Any]:
     """Data for the section with the animation and for the player; ``note`` says why there is no scene."""
     from markupsafe import Markup
 
-    player = (TEMPLATES / "player.js").read_text(encoding="utf-8") if scene is not None else ""
     return {
         "scene": None if scene is None else Markup(encode(scene)),  # encoded without "<"
         "scene_kind": "" if scene is None else scene.kind,
         "scene_notes": scene.notes if scene is not None else (note or NO_SCENE,),
         "has_labels": scene is not None and bool(scene.labels), "has_traces": scene is not None and bool(scene.traces),
-        "player": Markup(player),
-        "player_hash": base64.b64encode(hashlib.sha256(player.encode("utf-8")).digest()).decode("ascii"),
+        **({} if scene is None else script("player.js")),
     }
+
+
+def script(name: str) -> dict[str, str]:
+    """The one script of a page, and its hash, which the page's security policy names."""
+    from markupsafe import Markup
+
+    text = (TEMPLATES / name).read_text(encoding="utf-8")
+    return {"player": Markup(text), "player_hash": base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")}
 
 
 def number(value: Any, digits: int = 6) -> str:

@@ -26,6 +26,7 @@ from ocp.gaits.patterns import ALL
 from ocp.gaits.postures import pose_of
 
 EXACT = 9  # digits of a posture that touches the ground
+SAME = 1e-6  # rad and m: how far solutions of inverse kinematics are off
 MAX_HEIGHT_SPREAD, MIN_DEPTH_BELOW_ROOT = 0.06, 0.1  # m: how far feet lie apart in height, and at least below the root
 FLAT, INSIDE = 0.02, 0.8  # half width of the smallest sole [m], and the share of it that is counted on
 BAND = 0.02  # m: what lies so low on a foot is its sole
@@ -49,14 +50,14 @@ class Foot:
         sole = "" if len(self.points) == 1 else f", points: {flow(self.points)}"
         return f"{{frame: {flow(self.frame)}{sole}, friction: 0.7, least: 1}}"
 
-    def contact_text(self, model: Model, q: np.ndarray) -> str:
-        """As a contact of a problem: the origin, or a flat sole of the size of the rectangle that it is at q."""
+    def contact_text(self, model: Model, q: np.ndarray, more: dict[str, Any]) -> str:
+        """As a contact of a problem, with more keys: the origin, or a flat sole of the size of the rectangle that it is at q."""
         if len(self.points) == 1:
-            return f"contact: {{frame: {flow(self.frame)}, friction: 0.7, clearance: 0}}"
+            return f"contact: {flow({'frame': self.frame, 'friction': 0.7, **more})}"
         half = np.ptp(self.positions(model, q)[:, :2], axis=0) / 2
         up = pose_of(model, q, self.frame)[0][2]
         given = {"frame": self.frame, "position": _short(np.mean(self.points, axis=0)), "axis": _short(up),
-                 "half_sizes": _short(half, 3), "friction": 0.7, "clearance": 0}
+                 "half_sizes": _short(half, 3), "friction": 0.7, **more}
         return f"flat_contact: {flow(given)}"
 
     def positions(self, model: Model, q: np.ndarray) -> np.ndarray:
@@ -70,20 +71,34 @@ def standing_file(robot: NamedRobot, command: str) -> str:
     return _file(robot, command, *standing(robot))
 
 
-def walking_file(robot: NamedRobot, gait: str, command: str) -> str:
-    """A problem file of a gait. Raises ProblemError for robots that do not stand on feet and gaits that they do not have."""
-    model, (root, q, feet) = robot.mechanism.model, standing(robot)
+def walking_file(robot: NamedRobot, gait: str, command: str, receding: bool = False) -> str:
+    """A problem file of a gait; receding: with a horizon in which it repeats. Raises ProblemError for robots that do not stand on
+    feet and gaits that they do not have."""
+    model, (root, q, feet) = robot.mechanism.model, standing(robot, points=gait != "stand")
     at = {foot.frame: pose_of(model, q, foot.frame)[1].tolist() for foot in feet}
     swings_of(gait, list(at), roles(at))  # raises
     q = _on_the_ground(model, q, root, feet)
     written = configuration_by_name(model, np.round(q, EXACT) + 0.0)
-    tall = written["base"]["position"][2]
+    tall, holding = written["base"]["position"][2], _holding(model, q, root, feet)
     return rendered(
         "walking.yaml.j2", command=command, robot=robot, gait=gait, **written,
-        feet={foot.frame: foot.contact_text(model, q) for foot in feet},
+        feet={foot.frame: foot.contact_text(model, q, {"gains": [0, 50]} if receding else {"clearance": 0}) for foot in feet},
         given={"robot": robot.file, **({"root": robot.root} if robot.path.suffix == ".urdf" else {})},
-        weight=float(f"{_holding(model, q, root, feet):.2g}"), moves=PATTERNS[gait].groups not in (None, ALL),
-        lift=min(0.05, round(0.15 * tall, 3)), advance=round(0.3 * tall, 2))
+        weight=float(f"{holding:.2g}"), moves=PATTERNS[gait].groups not in (None, ALL),
+        lift=min(0.05, round(0.15 * tall, 3)), advance=round(0.3 * tall, 2), periodic=_on_points(feet) and not receding,
+        end=PATTERNS[gait].stance / 2,
+        horizon=_horizon(model, q, root, tall, holding, bool(PATTERNS[gait].groups)) if receding else None)
+
+
+def _horizon(model: Model, q: np.ndarray, root: int, tall: float, holding: float, steps: bool) -> dict[str, Any]:
+    """Numbers of a receding horizon of a gait. Times go as those of a pendulum as long as the robot is tall [m]; holding
+    [N^2 m^2]: efforts are weighed so that standing costs half a unit."""
+    calm = np.full(model.nv, 0.03)
+    calm[model.v_slice(root)] = [0, 0, 0, 1, 1, 1]
+    swing = round(0.34 * np.sqrt(tall), 2)
+    return {"trunk": model.bodies[root].name, "rpy": _short(rpy_of(pose_of(model, q, model.bodies[root].name)[0])),
+            "swing": swing, "length": round(3 * swing, 2), "speed": round(0.9 * tall, 2) if steps else 0, "calm": calm.tolist(),
+            "effort": float(f"{0.5 / holding:.2g}"), "low": float(f"{0.25 * tall:.2g}"), "push": float(f"{3 * model.mass:.2g}")}
 
 
 def _holding(model: Model, q: np.ndarray, root: int, feet: list[Foot]) -> float:
@@ -106,11 +121,17 @@ def _on_the_ground(model: Model, q: np.ndarray, root: int, feet: list[Foot]) -> 
         turn, at = pose_of(model, q, foot.frame)
         place = np.array([*(at - shift)[:2], at[2] - low[foot.frame]])
         tasks.append(pose_task(foot.frame, turn, place) if len(foot.points) > 1 else position_task(foot.frame, place))
-    return solve_ik(model, [tasks, pose_task(model.bodies[root].name, R, p - shift)], q0=q, tolerance=10.0**-EXACT).q
+    return _merged(q, solve_ik(model, [tasks, pose_task(model.bodies[root].name, R, p - shift)], q0=q, tolerance=10.0**-EXACT).q)
 
 
-def standing(robot: NamedRobot) -> tuple[int, np.ndarray, list[Foot]]:
-    """The body of the root, a configuration [nq] in which the robot stands, and its feet. Raises ProblemError where it does not."""
+def _on_points(feet: list[Foot]) -> bool:
+    """Whether the feet are two points, on which a robot can walk and not stand."""
+    return len(feet) == 2 and any(len(foot.points) == 1 for foot in feet)
+
+
+def standing(robot: NamedRobot, *, points: bool = False) -> tuple[int, np.ndarray, list[Foot]]:
+    """The body of the root, a configuration [nq] in which the robot stands, and its feet. points: these may be two points. Raises
+    ProblemError where it does not stand."""
     model, where = robot.mechanism.model, f"robot {robot.mechanism.model.name!r}"
     root = next((i for i, body in enumerate(model.bodies) if body.parent < 0 and model.kind(i).nv == 6), None)
     if root is None:
@@ -118,18 +139,18 @@ def standing(robot: NamedRobot) -> tuple[int, np.ndarray, list[Foot]]:
     reasons: list[ProblemError] = []
     for q in _postures(model, root):
         try:
-            return root, q, _standing(model, q, root, where)
+            return root, q, _standing(model, q, root, where, points)
         except ProblemError as error:
             reasons.append(error)
     raise reasons[0]
 
 
-def _standing(model: Model, q: np.ndarray, root: int, where: str) -> list[Foot]:
+def _standing(model: Model, q: np.ndarray, root: int, where: str, points: bool) -> list[Foot]:
     """The feet on which it stands. Raises ProblemError where it does not."""
-    feet = _feet(model, q, pose_of(model, q, model.bodies[root].name)[1][2], where)
+    feet = _feet(model, q, pose_of(model, q, model.bodies[root].name)[1][2], where, points)
     _able(model, q, root, feet, where)
     com = _mass_centre(model, q)
-    if not _carried(np.concatenate([foot.positions(model, q) for foot in feet])[:, :2], com):
+    if not _on_points(feet) and not _carried(np.concatenate([foot.positions(model, q) for foot in feet])[:, :2], com):
         raise ProblemError(f"its centre of mass, at x = {com[0]:.3g}, y = {com[1]:.3g} m, does not lie over its feet "
                            f"({', '.join(foot.frame for foot in feet)}); {REMEDY}", where=where)
     return feet
@@ -204,15 +225,20 @@ def _bent(model: Model, q: np.ndarray, root: int, under: bool) -> np.ndarray | N
         if np.isfinite(lower[at]) and np.isfinite(upper[at]):
             start[at] += np.clip((lower[at] + upper[at]) / 2 - q[at], -NUDGE, NUDGE)
     answer = solve_ik(model, [tasks, posture_task(q[list(single.values())], joints=list(single))], q0=start, restarts=0)
-    return answer.q if max(answer.residuals[task.name] for task in tasks) < 1e-6 else None
+    return _merged(q, answer.q) if max(answer.residuals[task.name] for task in tasks) < SAME else None
+
+
+def _merged(before: np.ndarray, after: np.ndarray) -> np.ndarray:
+    """The configuration after, with what hardly moved where it was."""
+    return np.where(np.abs(after - before) < SAME, before, after)
 
 
 def _short(values: Any, digits: int = 6) -> list[float]:
     return [float(x) + 0.0 for x in np.round(np.asarray(values, float), digits)]
 
 
-def _feet(model: Model, q: np.ndarray, root: float, where: str) -> list[Foot]:
-    """The lowest ends of the tree."""
+def _feet(model: Model, q: np.ndarray, root: float, where: str, points: bool = True) -> list[Foot]:
+    """The lowest ends of the tree; points: two of them may be points."""
     heights = {name: float(pose_of(model, q, name)[1][2]) for name in ends(model)}
     lowest = min(heights.values())
     names = [name for name, z in heights.items() if z < lowest + MAX_HEIGHT_SPREAD and z < root - MIN_DEPTH_BELOW_ROOT]
@@ -220,14 +246,15 @@ def _feet(model: Model, q: np.ndarray, root: float, where: str) -> list[Foot]:
         why = f"only {names[0]!r} reaches down" if names else "no limb of it reaches down below its root"
         raise ProblemError(f"does not stand on feet in any configuration that its file gives: {why}", where=where)
     feet = [_foot(model, q, name) for name in names]
-    points = [foot.frame for foot in feet if len(foot.points) == 1]
-    if len(names) == 2 and points:
-        for frame in points:
+    bare = [foot.frame for foot in feet if len(foot.points) == 1]
+    if len(names) == 2 and bare:
+        for frame in bare:
             for shape in model.bodies[model.frame(frame).body].geometry:
                 if shape.kind == "mesh" and not Path(str(shape.path)).is_file():
                     raise ProblemError(f"the sole of {frame!r} is not known: its mesh {shape.path} does not exist", where=where)
-        raise ProblemError(f"stands on two points ({', '.join(points)}), on which no robot can stand; whole-body control of a "
-                           "standing robot needs soles, or three feet", where=where)
+        if not points:
+            raise ProblemError(f"stands on two points ({', '.join(bare)}), on which no robot can stand; whole-body control of a "
+                               "standing robot needs soles, or three feet", where=where)
     return feet if len(names) == 2 else [Foot(foot.frame) for foot in feet]
 
 

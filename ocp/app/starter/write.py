@@ -24,20 +24,20 @@ from ocp.errors import ProblemError
 RANK = 1e-3  # singular values of a Jacobian that count, beside the largest, or in m/rad
 
 
-def write_starter(robot: NamedRobot, kind: str, *, frame: str | None = None, gait: str = "", out: Path | None = None,
-                  overwrite: bool = False, command: Sequence[str] = ()) -> Path:
+def write_starter(robot: NamedRobot, kind: str, *, frame: str | None = None, gait: str = "", mpc: bool = False,
+                  out: Path | None = None, overwrite: bool = False, command: Sequence[str] = ()) -> Path:
     """Write a starter file of the kind ``move``, ``pose``, ``mpc``, ``ik``, ``wbc`` or ``gait``; returns it.
 
-    frame: moved by ``pose`` and ``ik``; default: a tool or hand by its name, else the end of the longest branch. Raises
-    ProblemError for robots that cannot move, and where the file is there.
+    frame: moved by ``pose`` and ``ik``; default: a tool or hand by its name, else the end of the longest branch. mpc: a gait
+    repeats in a receding horizon. Raises ProblemError for robots that cannot move, and where the file is there.
     """
-    place = out or Path(f"{robot.stem}_{gait or kind}.yaml")
+    place = out or Path(f"{robot.stem}_{gait or kind}{'_mpc' * (mpc and bool(gait))}.yaml")
     if place.exists() and not overwrite:
         raise ProblemError("already exists; give --overwrite, or another file with --out", where=str(place))
     if not robot.file.startswith(COLLECTION):
         robot = replace(robot, file=_seen(robot.path, place.parent))
     said = " ".join(command) or "ocp init"
-    text = walking_file(robot, gait, said) if kind == "gait" else _text(robot, kind, frame, said)
+    text = walking_file(robot, gait, said, mpc) if kind == "gait" else _text(robot, kind, frame, said)
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_text(text, encoding="utf-8")
     return place

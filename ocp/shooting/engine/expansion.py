@@ -7,7 +7,8 @@ import numpy as np
 from dynamics.kernels.linked import linked
 from dynamics.loops.dense import clear, flat
 from dynamics.loops.vectors import OPTIONS
-from ocp.shooting.engine.augmented import add_gradient, jacobian, row_curvature, stiffness
+from ocp.shooting.engine.augmented import add_gradient, stiffness
+from ocp.shooting.engine.knot_constraints import jacobian, row_curvature
 from ocp.shooting.engine.knots import ROW_HESSIAN, SLOTS, complete, differentiate, full_hessian, in_one
 from ocp.shooting.engine.lq import adjoint, costates, projected_gradient
 from ocp.shooting.engine.record import CONVEXIFY, FULL, GAP, GAUSS_NEWTON, GRADIENT, UNIT, VIOLATION, Engine

@@ -7,9 +7,10 @@ import numpy as np
 from dynamics.kernels.bank import evaluate
 from dynamics.kernels.calls import row_address
 from dynamics.kernels.linked import linked
-from ocp.shooting.engine.augmented import bind_rows, terms, update, violation
+from ocp.shooting.engine.augmented import terms, update
 from ocp.shooting.engine.expansion import expand
 from ocp.shooting.engine.iterate import BROKEN, MAX_BLENDS, RUNNING, chase, direct, step
+from ocp.shooting.engine.knot_constraints import bind_rows, violation
 from ocp.shooting.engine.knots import VALUE, away, moved
 from ocp.shooting.engine.record import BLEND, COST, FAILED, GAP, UNIT, VIOLATION, Engine
 from ocp.shooting.engine.rollout import accept, trial

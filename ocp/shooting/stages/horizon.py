@@ -26,7 +26,8 @@ from ocp.shooting.stages.costs import local_cost, total
 from ocp.shooting.stages.expressions import Symbol, symbol_for
 from ocp.shooting.stages.rows import Row, final_rows, path_rows, start_rows
 from ocp.shooting.stages.single import running_terms, single_graph
-from ocp.shooting.stages.stage import NOWHERE, Draft, Stage, Term, cost_of, first_order, make_stage, term
+from ocp.shooting.stages.stage import NOWHERE, Draft, Stage, Term, cost_of, first_order, make_stage
+from ocp.shooting.stages.start import end_costs, free_at_start, free_start, start_state
 from ocp.shooting.stages.stretch import Constants, Stretch, stretches
 from ocp.shooting.stages.written import Write, Written
 from ocp.spaces import Space
@@ -133,7 +134,7 @@ def build(problem: Problem, options: ILQROptions, loops: bool = False, kinds: tu
             for phase in problem.phases))
     legs: list[Leg] = []
     parts = stretches(problem)
-    choice = _free_start(parts[0])
+    choice = free_start(parts[0])
     drafts = [] if choice is None else [choice]
     at = len(drafts)
     which = [0] * at
@@ -161,7 +162,7 @@ def build(problem: Problem, options: ILQROptions, loops: bool = False, kinds: tu
         kinds = tuple(make_stage(draft, width, options.hessian != "gauss_newton") for draft in drafts)
     t, h = _times(legs, len(which))
     lower, upper = _bounds(max(len(d.controls) for d in drafts), legs, len(which), choice is not None)
-    start, chosen = _start(parts[0], choice is not None)
+    start, chosen = start_state(parts[0], choice is not None)
     return Horizon(problem, tuple(legs), parts[0].constants, kinds, np.array(which, dtype=np.int64), t, h,
                    _parameters(drafts, legs, which, t, h), lower, upper, start, chosen,
                    0.0 if choice is not None else _constant(parts[0].phase), width)
@@ -177,7 +178,7 @@ def moved(horizon: Horizon, problem: Problem) -> Horizon:
         system = leg.stretch.phase.system
         p[leg.first:leg.last + 1, :system.np] = system.parameter_values
     lower, upper = _bounds(horizon.lower.shape[1], legs, len(horizon.which), choice)
-    start, chosen = _start(parts[0], choice)
+    start, chosen = start_state(parts[0], choice)
     return replace(horizon, problem=problem, legs=legs, constants=parts[0].constants, t=t, h=h, p=p, lower=lower, upper=upper,
                    start=start, chosen=chosen, constant=0.0 if choice else _constant(parts[0].phase))
 
@@ -243,19 +244,13 @@ def _leg(legs: Sequence[Leg], k: int) -> Leg:
     return next((leg for leg in legs if k <= leg.last), legs[-1])
 
 
-def _end_costs(stretch: Stretch, at: At, sym: Symbol, t: Expr, x: Expr) -> list[Term]:
-    """Costs at the start or at the end of a phase."""
-    costs, system = stretch.costs(at), stretch.phase.system
-    return [term(1.0, t, x, stretch.space, system.nu, system.np, costs, sym, False)] if costs else []
-
-
 def end_draft(leg: Leg) -> Draft:
     """The last knot."""
     stretch = leg.stretch
     system = stretch.phase.system
     sym = _symbols(stretch, stretch.costs(At.FINAL))
     return Draft("end", leg.closing, (), system.np, NOWHERE,
-                 lambda t, x, u, p, h: (type(x)(0, 1), _end_costs(stretch, At.FINAL, sym, t, stretch.now(x))),
+                 lambda t, x, u, p, h: (type(x)(0, 1), end_costs(stretch, At.FINAL, sym, t, stretch.now(x))),
                  lambda t, x, u, p: final_rows(stretch, t, stretch.now(x), p), sym)
 
 
@@ -284,8 +279,8 @@ def _passage(leg: Leg, after: Stretch) -> Draft:
 
     def advance(t: Expr, x: Expr, u: Expr, p: Expr, h: Expr) -> tuple[Expr, list[Term]]:
         there = moved(before.now(x), p)
-        return there, [*_end_costs(before, At.FINAL, sym, t, before.now(x)),
-                       *_end_costs(after, At.START, sym, opened(t), there)]
+        return there, [*end_costs(before, At.FINAL, sym, t, before.now(x)),
+                       *end_costs(after, At.START, sym, opened(t), there)]
 
     def rows(t: Expr, x: Expr, u: Expr, p: Expr) -> list[Row]:
         now = before.now(x)
@@ -303,7 +298,7 @@ def _jump(before: Stretch, after: Stretch) -> Write | None:
 
     def write(t: Expr, x: Expr, u: Expr, p: Expr, h: Expr) -> Written:
         there, F = reset(x)
-        found = [*_end_costs(before, At.FINAL, ca.SX.sym, t, x), *_end_costs(after, At.START, ca.SX.sym, t, there)]
+        found = [*end_costs(before, At.FINAL, ca.SX.sym, t, x), *end_costs(after, At.START, ca.SX.sym, t, there)]
         g, F, H = first_order(before.space, after.space, x, u, p, found, there, F)
         return Written(there, cost_of(found, u, p), g, F, H, None)
 
@@ -322,68 +317,6 @@ def _one_value(before: Stretch, after: Stretch) -> None:
         if a != b and name not in after.constants.parameters and any(i in f.jac_sparsity(0, at).get_col() for f, at in uses):
             raise ProblemError(f"parameter {name!r} is {a:g} in phase {before.phase.name!r} and {b:g} here, and the start of this "
                                "phase depends on it; give it another name", where=f"phase {phase.name!r}")
-
-
-def _free_start(stretch: Stretch) -> Draft | None:
-    """The choice of what is free at the start; None where nothing is."""
-    phase, space = stretch.phase, stretch.space
-    system, free = phase.system, free_at_start(stretch)
-    if not free:
-        return None
-    sym = symbol_for([c.function for c in stretch.costs(At.START)])
-    coordinate = {i: c for c, i in enumerate(space.tangent_index) if i >= 0}
-
-    def chosen(x: Expr, u: Expr) -> Expr:
-        """Flat components take the value of their control; curved ones turn by it from where the guess stands."""
-        dx = type(x)(space.ndx, 1)
-        for j, i in enumerate(free):
-            if i not in coordinate:
-                dx[i] = u[j]
-        found = space.plus(x, dx) if any(i not in coordinate for i in free) else type(x)(x)
-        for j, i in enumerate(free):
-            if i in coordinate:
-                found[coordinate[i]] = u[j]
-        state, theta = stretch.split(found)
-        return ca.vertcat(state, stretch.constants.remembered(theta, (0, At.START), state))
-
-    def advance(t: Expr, x: Expr, u: Expr, p: Expr, h: Expr) -> tuple[Expr, list[Term]]:
-        there = chosen(x, u)
-        return there, _end_costs(stretch, At.START, sym, t, there)
-
-    names = tuple(f"start {space.tangent_names[i]}" if i < system.space.ndx else space.tangent_names[i] for i in free)
-    return Draft("start", space, names, system.np, space, advance,
-                 lambda t, x, u, p: start_rows(stretch, t, chosen(x, u), p, prescribed=False), sym)
-
-
-def _start(stretch: Stretch, choice: bool) -> tuple[np.ndarray, np.ndarray]:
-    """State of the first knot, and the guess of what is free there. Raises ProblemError for a quaternion that is not of unit
-    length."""
-    phase, space = stretch.phase, stretch.phase.system.space
-    guess = np.asarray(phase.guess.x[0], dtype=float)
-    x = guess if phase.start is None else np.array(phase.start.value, dtype=float)
-    for i in space.quaternions:
-        length = float(np.linalg.norm(x[i:i + 4]))
-        if not abs(length - 1) <= 1e-6:
-            raise ProblemError(f"the start quaternion ({', '.join(space.names[i:i + 4])}) has length {length:.9g}, not 1",
-                               where=f"phase {phase.name!r}")
-    if phase.start is not None:
-        for c, i in enumerate(space.tangent_index):
-            if i >= 0 and not phase.start.fixed[i]:
-                x[c] = guess[c]
-    if stretch.constants.count:
-        x = np.array(ca.vertcat(x, stretch.constants.remembered(ca.DM(stretch.constants.guess), (0, At.START), ca.DM(x)))).ravel()
-    if not choice:
-        return x, np.zeros(0)
-    coordinate = {i: c for c, i in enumerate(stretch.space.tangent_index) if i >= 0}
-    return x, np.array([x[coordinate[i]] if i in coordinate else 0.0 for i in free_at_start(stretch)])
-
-
-def free_at_start(stretch: Stretch) -> list[int]:
-    """Tangent components of the carried state that are chosen at the start."""
-    phase = stretch.phase
-    ndx = phase.system.space.ndx
-    fixed = (False,) * ndx if phase.start is None else phase.start.fixed
-    return [i for i, held in enumerate(fixed) if not held] + list(range(ndx, ndx + stretch.constants.chosen))
 
 
 def _times(legs: Sequence[Leg], count: int) -> tuple[np.ndarray, np.ndarray]:

@@ -26,6 +26,7 @@ import casadi as ca
 import numpy as np
 import scipy.sparse as sp
 
+from dynamics.kernels.tape import codes
 from ocp.nlp import NLP, Functions, NLPResult, Warm, kkt, lifted
 from ocp.problem import INF, At, Finding, Kind, Phase, Problem, Status
 from ocp.thresholds import SMOOTHING, SWITCHES, WARM_START
@@ -67,7 +68,7 @@ def _stays(phase: Phase, gradient: ca.SX, arguments: Sequence[ca.SX], i: int) ->
     if not 0 < upper - lower < INF or phase.system.residual is not None:
         return False
     function = ca.Function("gradient", arguments, [gradient])
-    jumps = {function.instruction_id(k) for k in range(function.n_instructions())} & {ca.OP_SIGN, ca.OP_LT, ca.OP_LE}
+    jumps = codes(function) & {ca.OP_SIGN, ca.OP_LT, ca.OP_LE}
     return not jumps and bool(ca.simplify(ca.jacobian(gradient, arguments[2][i])).is_zero())
 
 

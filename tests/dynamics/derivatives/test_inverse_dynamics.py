@@ -225,7 +225,7 @@ def test_external_forces(seed):
 
 def test_an_unknown_choice_of_hubs_is_named():
     model = tree_of("revolute")
-    with pytest.raises(ModelError, match="no choice of hubs 'limbs'.*did you mean 'limb'"):
+    with pytest.raises(ModelError, match="no selection of hubs named 'limbs'.*did you mean 'limb'"):
         inverse_dynamics_partials(model, ca.DM(1), ca.DM(1), ca.DM(1), hubs="limbs")
 
 

@@ -79,7 +79,7 @@ def test_long_tasks_begin_before_short_ones_and_parents_before_leaves():
 
     parent = np.array([-1, -1, 0, 1, 0, 1, 2])
     seconds = [1.0, 5.0, 1.0, 1.0, 1.0, 1.0, 1.0]
-    scheduled(parent, lambda number, point: Timed(number, seconds[number]), Memory(), Told(1), 1)
+    scheduled(parent, lambda number, point: Timed(number, seconds[number]), Memory(), Told(1))
     assert sorted(order) == list(range(7))
     for child, above in enumerate(parent):
         assert above < 0 or order.index(above) < order.index(child)
@@ -87,7 +87,7 @@ def test_long_tasks_begin_before_short_ones_and_parents_before_leaves():
     two = Memory()
     two.add([Done(0, {"ok": True}, 1.0), Done(1, {"ok": True}, 5.0)])
     order.clear()
-    scheduled(parent[:6], lambda number, point: Timed(number, 1.0), two, Told(1), 1)
+    scheduled(parent[:6], lambda number, point: Timed(number, 1.0), two, Told(1))
     assert order == [3, 5, 2, 4]  # children of the long one first
 
 
@@ -97,9 +97,17 @@ def test_a_task_starts_from_the_nearest_point_above():
     ledger.add([Done(0, {"ok": True}, 1.0, {"x": np.zeros(1)}), Done(1, {"ok": False}, 1.0)])
     given = {}
     scheduled(np.array([-1, 0, 1]), lambda number, point: given.setdefault(number, (point, Timed(number, 1.0)))[1], ledger,
-              SimulatedCluster(2), 2)
+              SimulatedCluster(2))
     assert set(given) == {2}
     assert given[2][0] is ledger.points[0]
+
+
+def test_workers_without_a_task_prepare_for_the_first():
+    """Where one task is at the root of all others, once; not where there are enough for all."""
+    few, many = SimulatedCluster(4), SimulatedCluster(4)
+    scheduled(np.array([-1, 0, 0, 1, 1, 1]), lambda number, point: Timed(number, 1.0), Memory(), few)
+    scheduled(np.full(6, -1), lambda number, point: Timed(number, 1.0), Memory(), many)
+    assert (few.prepared, many.prepared) == ([0, 0, 0], [])
 
 
 class Counted:

@@ -156,7 +156,7 @@ def test_a_search_ends_by_itself(tmp_path, capsys):
     assert call("report", tmp_path / "out") == 0
     assert "None of the last 20 was better" in (tmp_path / "out" / "report.html").read_text()
     assert call(*words, tmp_path / "other", "--over", "phase.duration=[1, 2]") == 2
-    assert "auto searches one problem" in capsys.readouterr().err
+    assert "auto applies to a single problem" in capsys.readouterr().err
 
 
 def test_a_surface_leaves_out_what_is_not_certified():

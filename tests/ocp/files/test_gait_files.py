@@ -226,6 +226,58 @@ phase:
         np.testing.assert_allclose(np.array(ca.DM(pose.p - origin.p)).ravel(), [0.2, 0, 0], atol=1e-5)
 
 
+# ---- in a receding horizon ----------------------------------------------------------------------------------------------
+def receding(gait, more=()):
+    text = QUADRUPED.replace("GAIT", gait).replace(", clearance: 0", "") + "mpc: {horizon: 0.4}\n"
+    for old, new in more:
+        assert old in text
+        text = text.replace(old, new)
+    return load_text(text, ROOT / "problems" / "models")
+
+
+def test_a_gait_repeats_in_a_receding_horizon():
+    """Feet of a trot follow lift cos^2 of the time from the middle of their swings, whichever cycle it is."""
+    loaded = receding("{pattern: trot, swing: 0.2, stance: 0.1, end: 0.3, height: 0.04, weight: 300}")
+    first, *rest = loaded.problem.phases
+    assert names(loaded.problem) == ["stand", "swing lf rh", "stand 2", "swing rf lh", "stand 3"]
+    table, model = loaded.mpc.problem.table, loaded.model
+    assert table.ends == pytest.approx([0.3, 0.5, 0.6, 0.8, 0.9])
+    assert table.again == 1
+    assert not any(phase.reset for phase in loaded.problem.phases)
+    assert not any(c.at is not At.PATH for phase in rest for c in phase.constraints)
+    x = np.array(first.start.value)
+    ground = float(alg.frame_pose(model, ca.DM(x[:model.nq]), "lf_foot").p[2])
+    x += np.r_[0.02, -0.01, 0.03, np.zeros(4), 0.1 * np.sin(np.arange(30.0))]
+    for phase, feet, middle in zip(rest[::2], (("lf", "rh"), ("rf", "lh")), (0.4, 0.7), strict=True):
+        assert [c.name for c in phase.system.robot.constraints] == [leg for leg in FEET if leg not in feet]
+        (swing,) = (cost for cost in phase.costs if cost.name == "swing")
+        assert swing.weights == (300.0, 300.0)
+        z = np.array([float(alg.frame_pose(model, ca.DM(x[:model.nq]), f"{foot}_foot").p[2]) for foot in feet])
+        for cycle in (0, 1, 7):
+            for ahead in (-0.1, -0.03, 0.0, 0.08):
+                value = np.array(swing.function(middle + 0.6 * cycle + ahead, x, np.zeros(phase.system.nu), [])).ravel()
+                assert value == pytest.approx(z - ground - 0.04 * np.cos(np.pi * ahead / 0.2) ** 2, abs=1e-9)
+
+
+def test_a_table_of_swings_repeats_as_a_whole():
+    loaded = receding("{swings: {lf: [[0.2, 0.3]], rh: [[0.2, 0.3]]}, duration: 0.3}")
+    assert names(loaded.problem) == ["stand", "swing lf rh"]
+    assert loaded.mpc.problem.table.again == 0
+    assert "repeat: stand" in loaded.written_out
+
+
+@pytest.mark.parametrize(("gait", "more", "words"), [
+    ("{pattern: trot, advance: [0.1, 0]}", (), "gait.advance: with a section 'mpc' the gait repeats"),
+    ("{pattern: trot, touchdown: impact}", (), "gait.touchdown: with a section 'mpc'"),
+    ("trot", [("  costs: [", "  final: {rest: true}\n  costs: [")], "phase.final: with a section 'mpc' the gait repeats")])
+def test_what_a_receding_gait_cannot_keep_is_refused(gait, more, words):
+    with pytest.raises(ProblemError) as caught:
+        receding(gait, more)
+    assert words in str(caught.value)
+    assert "ocp init ROBOT --gait trot --mpc" in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
+
+
 # ---- what is refused ------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(("gait", "more", "words"), [
     ("gallop", (), "problem.yaml:11:7: gait: expected one of stand, step, walk, trot, pace, bound, jump"),

@@ -22,6 +22,21 @@ def test_a_step_of_the_feet_is_met_by_half_of_it_before():
     np.testing.assert_allclose([c[0], c[-1], c[1] - c[0], c[-1] - c[-2]], [0 * d, d, 0 * d, 0 * d], atol=1e-12)
 
 
+def test_a_periodic_walk_sways_from_foot_to_foot():
+    """Support on feet at d and -d in turn: c = d (1 - cosh(w (t - T/2)) / cosh(w T/2)) on the first, the mirror image
+    on the other."""
+    d, T, w = np.array([0.0, 0.1, 0.0]), 0.5, 4.0
+    t, c, v = sway(2 * T, lambda time: d * (-1) ** (T <= time < 1.999 * T), 9.81 / w**2, 9.81, periodic=True)
+    first = 1 - np.cosh(w * (t[:101] - T / 2)) / np.cosh(w * T / 2)
+    np.testing.assert_allclose(c[:101], first[:, None] * d, atol=0.02 * 0.1)
+    np.testing.assert_allclose(c[100:], -c[:101], atol=0.02 * 0.1)
+    np.testing.assert_allclose(v[-2], v[1] * [1, -1, 1] * -1, atol=0.03 * w * 0.1)
+    ahead = np.array([0.3, 0.0, 0.0])
+    t, c, v = sway(2 * T, lambda time: ahead * (time > T), 9.81 / w**2, 9.81, periodic=True)
+    np.testing.assert_allclose(c[-1] - c[0], ahead, atol=1e-12)
+    np.testing.assert_allclose(v[-1], v[0], atol=0.02 * w * 0.3)
+
+
 def test_it_stays_where_feet_stay_and_flies_straight():
     t, c, v = sway(1.0, lambda time: np.zeros(3), 0.4, 9.81)
     assert not c.any()

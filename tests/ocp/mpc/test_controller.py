@@ -245,7 +245,7 @@ def test_safe_controls_keep_the_bounds_and_have_a_name():
         Controller(None, safe="brake")
     fresh = object.__new__(Controller)
     fresh.__dict__.update(mpc.__dict__, status=StepStatus.NOT_BEGUN)
-    with pytest.raises(ProblemError, match=r"begin with reset\(x, t\)"):
+    with pytest.raises(ProblemError, match=r"call reset\(x, t\) before"):
         fresh.step([1.0, 0.0])
 
 

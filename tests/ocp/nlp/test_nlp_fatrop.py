@@ -40,9 +40,9 @@ def test_false_statements_are_refused_by_name():
     np.testing.assert_array_equal(check_stages(nlp), -1.0)
     assert set(check_stages(staged(6, order=1, factor=2.0))) == {2.0, -1.0}
     wrong = {
-        "gap 1.0: depends on 'x1.0.' of stage 1, but is a row of stage 2, the next state of which is 'x3.0.'": replace(
+        "gap 1.0: depends on 'x1.0.' of stage 1, but is a constraint of stage 2, the next state of which is 'x3.0.'": replace(
             s, dynamics=(s.dynamics[0], s.dynamics[2], s.dynamics[1], *s.dynamics[3:])),
-        "far: depends on 'x2.0.' of stage 2, but is a row of stage 3": replace(
+        "far: depends on 'x2.0.' of stage 2, but is a constraint of stage 3": replace(
             s, path=(*s.path[:2], s.path[3], s.path[2], *s.path[4:])),
         "x6.1.: stages: this column belongs to no stage": replace(
             s, states=(*s.states[:-1], s.states[-1][:1]), dynamics=(*s.dynamics[:-1], s.dynamics[-1][:1])),

@@ -125,7 +125,7 @@ def test_a_reduced_problem_stays_so_when_its_guess_changes_and_is_reduced_once()
 
 
 def test_elimination_asks_for_stated_equations():
-    with pytest.raises(ProblemError, match="follows algebraic_equations"):
+    with pytest.raises(ProblemError, match="apply algebraic_equations before"):
         chain_of(["algebraic_elimination"]).apply(cubic())
 
 

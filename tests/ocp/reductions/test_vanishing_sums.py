@@ -1,4 +1,5 @@
-"""Sums that vanish, stated by their factors: the same states, gradients that do not vanish, multipliers that exist."""
+"""Constraints that hold at extremes alone, stated by equations: the same states, gradients that do not vanish, multipliers that
+exist."""
 
 import casadi as ca
 import numpy as np
@@ -8,7 +9,7 @@ from ocp.app.files.load import load_text
 from ocp.methods import solve
 from ocp.problem import Sense
 from ocp.reductions import chain_of, invert
-from ocp.reductions.vanishing_sums import factors
+from ocp.reductions.vanishing_sums import extreme, factors
 
 x, y = ca.SX.sym("x"), ca.SX.sym("y")
 #: least time to y = 1 at rest is 2: full thrust for a second, and as long back
@@ -78,3 +79,56 @@ def test_the_minimum_is_certified_and_handed_back_as_stated(expression, sense):
     assert found.objective == pytest.approx(2.0, abs=1e-6)
     assert found.problem.phase.constraints == given.phase.constraints
     assert invert(found) is found
+
+
+#: turned upside down by hand: with om = 0 at the end the least effort is 12 a^2 over an angle a in a second
+TURNED = """
+name: half a turn
+system: {states: {th: rad, om: rad/s}, controls: {u: rad/s^2}, dynamics: {th: om, om: u}}
+phase:
+  duration: 1
+  start: {th: START, om: 0}
+  final: {om: 0}
+  costs: [{name: effort, running: u**2}]
+  constraints: [{name: turned, at: final, expression: 'EXPRESSION', SENSE}]
+"""
+
+
+@pytest.mark.parametrize(("e", "side"), [
+    (ca.cos(x), 1), (ca.cos(x), -1), (ca.sin(x), 1), (ca.sin(x), -1), (1 - 2 * ca.cos(x) / 3, -1),
+    (-0.4 * ca.sin(x - y) + x**2, -1),
+    (0.7 * ca.cos(x) + 0.3 * ca.cos(x + y), 1), (ca.cos(x) - ca.cos(x + 2 * y), -1)])
+def test_extremes_are_those_of_a_dense_grid_and_are_taken_where_the_equations_hold(e, side):
+    value, equations = extreme(e, side)
+    both = ca.Function("both", [x, y], [e, ca.vertcat(*equations)])
+    grid = np.linspace(-2 * np.pi, 2 * np.pi, 401)  # multiples of pi/100: roots are among its points
+    a, b = (own.ravel() for own in np.meshgrid(grid, grid))
+    values, missed = (np.asarray(own) for own in both.map(len(a))(a[None, :], b[None, :]))
+    away = side * (value - values.ravel())
+    assert np.all(away >= -1e-12)
+    if abs(away).min() < 1e-12:
+        assert np.array_equal(away < 1e-12, np.abs(missed).max(axis=0) < 1e-9)
+
+
+@pytest.mark.parametrize("e", [ca.cos(x) + x, x * ca.cos(y), ca.cos(x)**2 * ca.sin(y), ca.exp(-x)])
+def test_what_shows_no_largest_value_has_none(e):
+    assert extreme(e, 1) is None
+
+
+@pytest.mark.parametrize(("start", "expression", "sense", "angle"), [
+    ("0", "cos(th)", "equal: -1", np.pi), ("0.5", "cos(th)", "upper: -1", np.pi - 0.5),
+    ("-1", "sin(th) + 1", "equal: 0", np.pi / 2 - 1),
+    ("4", "-2*cos(th)", "upper: -2", 2 * np.pi - 4)])
+def test_isolated_roots_without_slope_are_reached_from_the_guess(start, expression, sense, angle):
+    given = load_text(TURNED.replace("START", start).replace("EXPRESSION", expression).replace("SENSE", sense)).problem
+    found = solve(given)
+    assert found.ok, found.certificate.failures
+    assert found.objective == pytest.approx(12 * angle**2, rel=1e-6)
+    assert found.freeze["guess"] == "given"
+    assert found.problem.phase.constraints == given.phase.constraints
+
+
+def test_the_end_of_a_stretched_arm_is_led_to_the_nearest_root():
+    arm = TURNED.replace("START", "0").replace("EXPRESSION", "-0.5*cos(th) - 0.5*cos(th + om)").replace("SENSE", "equal: 1")
+    given = load_text(arm.replace("final: {om: 0}", "final: {}")).problem
+    assert np.allclose(restated(given).phase.guess.x[-1], [np.pi, 0.0])

@@ -111,7 +111,7 @@ def test_a_prescribed_start_is_looked_back_on():
     assert found.ok
     assert found.trajectory.x[[0, -1], 0] == pytest.approx([0.5, 0.5], abs=1e-7)
     assert found.trajectory.x[30, 0] > 0.6  # towards 3 and back
-    with pytest.raises(ProblemError, match="linkages look back on the start"):
+    with pytest.raises(ProblemError, match="a linkage depends on the prescribed start"):
         sensitivities(found)
 
 

@@ -131,8 +131,8 @@ def test_scaling_of_another_mesh_is_refused():
 @pytest.mark.parametrize("kind", [CollocationOptions, multiple_shooting.MultipleShootingOptions])
 @pytest.mark.parametrize(("options", "said"), [
     ({"scaling": "automatic"}, "scaling"), ({"scaling": "auto: columns 1"}, "factors such as"),
-    ({"guess": "given 3"}, "names no start"),
-    ({"guess": "multistart 99"}, "seed from 0"), ({"guess": "coarse x"}, "names no start"), ({"guess": "coars 3"}, "coarse")])
+    ({"guess": "given 3"}, "is no initial guess"),
+    ({"guess": "multistart 99"}, "seed from 0"), ({"guess": "coarse x"}, "is no initial guess"), ({"guess": "coars 3"}, "coarse")])
 def test_malformed_choices(kind, options, said):
     with pytest.raises(ProblemError, match=said):
         kind(**options)

@@ -18,19 +18,20 @@ from ocp.app.files.problem.names import read_names, read_parameters
 from ocp.app.files.robot import states as robot_state
 from ocp.app.files.robot.forces_schema import Ground
 from ocp.app.files.robot.gait_schema import Gait, RobotGait
-from ocp.app.files.robot.loaded import read_bounds
+from ocp.app.files.robot.loaded import guess_state, read_bounds
 from ocp.app.files.robot.model import RESERVED, mechanism_of_file, read_mechanism, robot_numbers
-from ocp.app.files.robot.schema import RobotPhases, RobotSystem
+from ocp.app.files.robot.schema import GuessState, RobotPhases, RobotSystem
 from ocp.app.files.robot.start import read_start
 from ocp.app.files.robot.system import names_configurations
 from ocp.app.files.syntax import reader as lp
 from ocp.app.files.syntax.findings import Findings
 from ocp.app.files.syntax.yaml_source import KeyPath
 from ocp.bridge import model_space
-from ocp.gaits import Schedule, Stretch, roles, swings_of
+from ocp.gaits import PATTERNS, Schedule, Stretch, roles, swings_of
 from ocp.gaits.postures import Course, pose_of, postures, stood
 
 DIGITS = 6  # of configurations in the guess
+INSTEAD = "ask for what shall become of it by costs: ocp init ROBOT --gait trot --mpc writes such a file"
 Tree = dict[str, Any]
 Copies = dict[KeyPath, KeyPath]
 
@@ -63,8 +64,12 @@ def _expansion(section: lp.Section, robot: Mechanism, file: RobotGait) -> _Expan
             lp.unknown(section.findings, name, list(feet), section.at(key, index), "contact in system.constraints")
     boxes = read_bounds(section.reader, robot, file.system.limits, file.phase.bounds)
     names = robot_state.RobotNames(section.reader, model, model_space(model), boxes.x, constraints=robot.constraints)
-    q0 = robot_state.complete(names, read_start(names, file.phase.start, ("phase",)))[:model.nq]
+    start, posture = read_start(names, file.phase.start, ("phase",)), file.phase.guess.states
+    likely = None if not isinstance(posture, GuessState) else guess_state(names, posture, start, ("phase", "guess", "states"))
+    q0 = robot_state.complete(names, likely, start)[:model.nq]
     section.findings.settle()
+    if file.mpc is not None:
+        return _repeating(section, robot, file, feet, q0)
     schedule, landings = Schedule(*_times(section, model, feet, q0)), section.value("landings")
     levels = {name: [c.height] for name, c in feet.items()}
     for foot, own in levels.items():
@@ -74,12 +79,34 @@ def _expansion(section: lp.Section, robot: Mechanism, file: RobotGait) -> _Expan
         if len(landings.get(foot, ())) >= len(own):
             section.refuse(f"{len(landings[foot])} landings, but the foot {foot!r} swings {len(own) - 1} times", "landings", foot)
     lift, stretches = section.value("height"), schedule.stretches(apex=section.value("height") > 0)
-    course = Course(section.value("advance") or (0.0, 0.0), lift, landings, {foot: tuple(own) for foot, own in levels.items()})
+    course = Course(section.value("advance") or (0.0, 0.0), lift, landings, {foot: tuple(own) for foot, own in levels.items()},
+                    spec.periodic)
     section.findings.settle()
     others = [c for c in robot.constraints if not isinstance(c, Contact)]
     path, speeds = postures(within(names), feet, schedule, stretches, course, q0, others)
     within_bounds = [np.clip(v, *names.bounds[model.nq:].T) for v in speeds]
     return _Expansion(model, file.system, section, feet, stretches, course, path, within_bounds)
+
+
+def _repeating(section: lp.Section, robot: Mechanism, file: RobotGait, feet: Mapping[str, Contact], q0: np.ndarray) -> _Repeating:
+    """The gait of a receding horizon. A table of swings repeats as a whole; a pattern from its first swing on, and after the last
+    one all feet stand as long as between two."""
+    spec = section.spec
+    for key in filter(None, (spec.differs((name,)) for name in ("advance", "landings", "shares", "periodic", "touchdown"))):
+        section.refuse(f"with a section 'mpc' the gait repeats, and feet touch down softly; {INSTEAD}", key, at_key=True)
+    if file.phase.final is not None:
+        section.findings.add(("phase", "final"), f"with a section 'mpc' the gait repeats and has no end; {INSTEAD}", at_key=True)
+    times, duration = _times(section, robot.model, feet, q0)
+    lift = section.value("height")
+    section.findings.settle()
+    begin, swings = 0.0, [swing for own in times.values() for swing in own]
+    if swings and not spec.swings:
+        stance = section.value("stance")
+        begin = min(lift for lift, _ in swings)
+        duration = max(land for _, land in swings) + max(0.0, PATTERNS[spec.pattern].stance if stance is None else stance)
+    schedule = Schedule(times, duration)
+    course = Course((0.0, 0.0), lift, {}, {name: (c.height,) * (len(times[name]) + 1) for name, c in feet.items()})
+    return _Repeating(robot.model, file.system, section, feet, schedule.stretches(), course, [q0], [], schedule, begin)
 
 
 @dataclass(frozen=True)
@@ -151,14 +178,17 @@ class _Expansion:
             found["constraints"] += [row for foot in self.stretches[i + 1].landing for row in self._lands(foot, one)]
         return {key: value for key, value in found.items() if value or key == "costs"}
 
-    def _clears(self, foot: str, one: Stretch) -> Tree:
+    def _height(self, foot: str, one: Stretch) -> tuple[str, float]:
+        """Height of a foot along its normal as an expression, and what it is on the higher ground of its swing [m]."""
         contact, k = self.feet[foot], one.swings[foot]
         n = contact.axes.full()[2]
         terms = " + ".join(f'{x:.12g}*position("{contact.frame}")[{i}]' for i, x in enumerate(n) if x)
         sole = stood(self.model, self.path[0], contact)[1]
-        ground = max(self.course.levels[foot][k - 1:k + 1]) + float(n @ sole) - contact.height
-        return {"name": f"{foot} swings", "at": "final", "expression": terms.removeprefix("1*"),
-                "lower": round(ground + self.course.lift, 12)}
+        return terms.removeprefix("1*"), max(self.course.levels[foot][k - 1:k + 1]) + float(n @ sole) - contact.height
+
+    def _clears(self, foot: str, one: Stretch) -> Tree:
+        height, ground = self._height(foot, one)
+        return {"name": f"{foot} swings", "at": "final", "expression": height, "lower": round(ground + self.course.lift, 12)}
 
     def _lands(self, foot: str, one: Stretch) -> list[Tree]:
         landings = self.section.spec.landings.get(foot, ())
@@ -217,6 +247,45 @@ class _Expansion:
                 found.append({"name": name, "expression": [f'final["{last}.{one}"] - start["{first}.{one}"]' for one in group],
                               "equal": 0 if equal is None else [*equal]})
         return found
+
+
+@dataclass(frozen=True)
+class _Repeating(_Expansion):
+    """The same where the stretches from ``begin`` [s] on repeat in a receding horizon: conditions of feet are costs."""
+
+    schedule: Schedule
+    begin: float
+
+    def tree(self, whole: Tree) -> tuple[Tree, Copies]:
+        tree, copies = super().tree(whole)
+        begin = self.begin + self.schedule.near
+        first = next(phase["name"] for phase, one in zip(tree["phases"], self.stretches, strict=True) if one.end > begin)
+        again = {"repeat": first} if len(self.stretches) > 1 else {}
+        return {**tree, "mpc": {**again, **whole["mpc"]}}, copies
+
+    def _reset(self, one: Stretch) -> Tree:
+        return {"reset": {"consistent": False}} if one.start > 0 else {}
+
+    def _shared(self, phase: Tree, i: int, copies: Copies) -> Tree:
+        keys = (*(("start",) if not i else ()), "bounds", "costs", "constraints")
+        found: Tree = {key: phase[key] for key in keys if key in phase}
+        copies |= {("phases", i, key): ("phase", key) for key in found}
+        rows = [self._lifted(foot, self.stretches[i]) for foot in self.stretches[i].swinging]
+        swing = [{"name": "swing", "running_residual": rows, "weights": self.section.spec.weight}] if rows else []
+        return {**found, "costs": [*found.get("costs", ()), *swing]}
+
+    def _guess(self, i: int, one: Stretch) -> Tree:
+        return {}
+
+    def _lifted(self, foot: str, one: Stretch) -> str:
+        """How much higher a swinging foot is than lift cos^2(pi s / T), at time s from the middle of its swing of length T, in any
+        cycle."""
+        height, ground = self._height(foot, one)
+        lift, land = self.schedule.swings[foot][one.swings[foot] - 1]
+        cycle = self.schedule.duration - self.begin
+        angle = f"{2 / cycle:.12g}*pi*(t - {(lift + land) / 2:.12g})"
+        share = f"atan2(sin({angle}), cos({angle}))*{cycle / (2 * (land - lift)):.12g}"
+        return f"{height} - {ground:.12g} - {self.course.lift:.12g}*cos({share})**2"
 
 
 # ---- times and positions -----------------------------------------------------------------------------------------------------

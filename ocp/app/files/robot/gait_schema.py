@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StrictBool, StrictInt, Tag
 
+from ocp.app.files.control.mpc_schema import MPC
 from ocp.app.files.problem import sections_schema as sections
 from ocp.app.files.robot.schema import RobotPhase, RobotSystem
 from ocp.app.files.syntax import parts
@@ -45,6 +46,8 @@ class Gait(Part):
     end: Number | None = Key("time that all feet stand at start and end [s]; null: that of the pattern", None, above=0)
     height: Number = Key("least height of feet over the ground in the middle of their swings while others stand [m]", 0.05,
                          least=0)
+    weight: Number = Key("with a section 'mpc': weight of the cost that holds swinging feet at their heights [1/m^2]", 2000.0,
+                         least=0)
     advance: Pair | None = Key("total displacement of the base, x and y [m]; null: free, and 0 in the guess", None)
     landings: dict[str, tuple[Landing, ...]] = Key("by contact where it touches down after its swings, in order", dict)
     touchdown: Literal["soft", "impact"] = Key("soft: feet come to rest as they touch down; impact: they strike, and velocities "
@@ -67,13 +70,17 @@ AnyGait = Annotated[
 
 
 class GaitPhase(RobotPhase):
-    """Fields of all phases of a gait: start and 'at: start' of the first, final and 'at: final' of the last."""
+    """Fields of all phases of a gait: start and 'at: start' of the first, final and 'at: final' of the last; the guess is the
+    posture at the start, where that leaves it free."""
 
     duration: sections.Duration | None = Key("given by the gait", None)  # type: ignore[assignment]
 
     def check(self) -> None:
-        if key := self.differs(("duration", "contacts", "guess")):
-            raise refuse(f"the gait says the {key}; to set it phase by phase, edit the file that ocp show prints")
+        guess = self.guess.states
+        if (key := self.differs(("duration", "contacts"))) or isinstance(guess, tuple) or self.guess.controls or \
+                self.guess.accelerations:
+            raise refuse(f"the gait says the {key or 'guess, but for the posture at the start (guess.states)'}; to set it phase by "
+                         "phase, edit the file that ocp show prints")
 
 
 class RobotGait(sections.Common):
@@ -82,3 +89,4 @@ class RobotGait(sections.Common):
     system: RobotSystem = Key("the robot; its contacts are the feet")
     gait: AnyGait = Key("contact schedule")
     phase: GaitPhase = Key("boundary states, bounds, costs and constraints")
+    mpc: MPC | None = Key("receding horizon in closed loop, for ocp mpc, in which the gait repeats", None)

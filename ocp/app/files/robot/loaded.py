@@ -158,7 +158,7 @@ def read_guess(names: robot_state.RobotNames, robot: LoadedRobot, spec: RobotPha
     states = spec.guess.states
     listed = isinstance(states, tuple)
     each = states if isinstance(states, tuple) else () if states is None else (states,)
-    pieces = [_guess_state(names, state, start, (*key_path, "states", *((i,) if listed else ()))) for i, state in enumerate(each)]
+    pieces = [guess_state(names, state, start, (*key_path, "states", *((i,) if listed else ()))) for i, state in enumerate(each)]
     s = lp.common_fractions([len(pieces), *(len(row) for row in (*rows, *moves))])
     u = np.array([lp.sample(row, s) for row in rows]).T if rows else np.zeros((len(s), 0))
     x = np.tile(robot.system.space.neutral, (len(s), 1))
@@ -177,8 +177,9 @@ def read_guess(names: robot_state.RobotNames, robot: LoadedRobot, spec: RobotPha
     return Guess(s, x, u)
 
 
-def _guess_state(names: robot_state.RobotNames, state: GuessState, start: robot_state.PartialState | None, path: KeyPath
-                 ) -> robot_state.PartialState:
+def guess_state(names: robot_state.RobotNames, state: GuessState, start: robot_state.PartialState | None, path: KeyPath
+                ) -> robot_state.PartialState:
+    """The given part of a state of the guess at ``path``; errors are recorded. start: from which inverse kinematics begins."""
     piece = robot_state.read_state(names, state, path)
     if not state.ik:
         return piece

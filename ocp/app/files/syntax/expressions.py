@@ -17,6 +17,7 @@ from typing import Any
 import casadi as ca
 
 from dynamics.errors import near
+from dynamics.kernels.tape import codes
 from ocp.app.files.syntax.grammar import Where, syntax_tree
 from ocp.app.files.syntax.scope import BUILTINS, FUNCTION_NAMES, SPECIAL, FollowOnError, Scope, lines, spline
 from ocp.errors import ProblemError
@@ -96,7 +97,7 @@ def _where_defined(value: SX, *operands: SX) -> SX:
         return value
     for operand in operands:
         function = None if operand.is_constant() else ca.Function("operand", ca.symvar(operand), [operand])
-        if function is not None and any(function.instruction_id(k) in _PARTIAL for k in range(function.n_instructions())):
+        if function is not None and not codes(function).isdisjoint(_PARTIAL):
             value += ca.sum1(ca.if_else(ca.fabs(operand) < math.inf, 0, math.nan))
     return value
 
