@@ -158,8 +158,7 @@ def _certified(solution: Solution, tolerances: Tolerances) -> Solution:
         _no_optimality(tolerances, Kind.NOT_EXAMINED))
     unjudged = principle is None or principle.cause is Kind.NOT_EXAMINED
     kind = replace(kind, weak=unjudged and not all(one.stepped for one in motions))
-    none: list[float] = []
-    widths = own.done("resolution", lambda: [one.look.width for one in motions if one.finite and not one.stepped], none)
+    widths = own.done("resolution", lambda: [one.look.width for one in motions if one.finite and not one.stepped], list[float]())
     every = [*zip(again, names, strict=True), *zip(whole, named_phases if whole else [], strict=True)]
     certificate = Certificate(
         stationarity=stationarity, complementarity=complementarity, violations=tuple(violations), second_order=kind,
@@ -173,10 +172,9 @@ def _certified(solution: Solution, tolerances: Tolerances) -> Solution:
     )
     stiff = (Finding(Kind.STIFF),) if any(one.implicit for one in again) else ()
     worth = 0.0 if own.left_out else _worth(program, motions, again)
-    gap = 0.0 if principle is None else principle.value * size
     extra = dict(solution.extra) | {"certificate_segment_gap": _by_segment([one.by_segment for one in again]),
                                     "certificate_segment_defect": _by_segment(defects), "certificate_gap_cost": np.array([worth]),
-                                    "certificate_hamiltonian_gap": np.array([gap])}
+                                    "certificate_hamiltonian_gap": np.array([0.0 if principle is None else principle.value * size])}
     return replace(solution, certificate=certificate, findings=(*solution.findings, *stiff), extra=extra, escape=curved,
                    better_controls=better if principle is not None and not principle.holds else None)
 
