@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
@@ -130,10 +130,7 @@ def _certified(solution: Solution, tolerances: Tolerances) -> Solution:
     named_phases = [phase.name if len(phases) > 1 else "" for phase in phases]
     names = [named_phases[i] for i in pieces]
     size, varied = own.done("scale of the objective", lambda: objective.size(motions), (1.0, 1.0))
-    # where reductions keep the phases and their states, the motion of the program is the one that was given
-    same = [one.trajectory.x.shape for one in motions] == [one.trajectory.x.shape for one in of_given]
-    again, whole = ([own.done("re-integration", partial(dynamics.gaps, motion), dynamics.unknown(motion)) for motion in of]
-                    for of in (judged if same else motions, [] if same or judged is motions else of_given))
+    again, whole = _integrated(own, motions, of_given, judged)
     defects = [own.done("defect between knots", partial(dynamics.defects, motion),
                         np.full(len(motion.trajectory.t) - 1, nan)) for motion in motions]
     balances = [b for b in (own.done("energy balance", partial(dynamics.energy_balance, motion),
@@ -158,7 +155,8 @@ def _certified(solution: Solution, tolerances: Tolerances) -> Solution:
         _no_optimality(tolerances, Kind.NOT_EXAMINED))
     unjudged = principle is None or principle.cause is Kind.NOT_EXAMINED
     kind = replace(kind, weak=unjudged and not all(one.stepped for one in motions))
-    widths = own.done("resolution", lambda: [one.look.width for one in motions if one.finite and not one.stepped], list[float]())
+    none: list[float] = []
+    widths = own.done("resolution", lambda: [one.look.width for one in motions if one.finite and not one.stepped], none)
     every = [*zip(again, names, strict=True), *zip(whole, named_phases if whole else [], strict=True)]
     certificate = Certificate(
         stationarity=stationarity, complementarity=complementarity, violations=tuple(violations), second_order=kind,
@@ -172,11 +170,21 @@ def _certified(solution: Solution, tolerances: Tolerances) -> Solution:
     )
     stiff = (Finding(Kind.STIFF),) if any(one.implicit for one in again) else ()
     worth = 0.0 if own.left_out else _worth(program, motions, again)
+    gap = 0.0 if principle is None else principle.value * size
     extra = dict(solution.extra) | {"certificate_segment_gap": _by_segment([one.by_segment for one in again]),
                                     "certificate_segment_defect": _by_segment(defects), "certificate_gap_cost": np.array([worth]),
-                                    "certificate_hamiltonian_gap": np.array([0.0 if principle is None else principle.value * size])}
+                                    "certificate_hamiltonian_gap": np.array([gap])}
     return replace(solution, certificate=certificate, findings=(*solution.findings, *stiff), extra=extra, escape=curved,
                    better_controls=better if principle is not None and not principle.holds else None)
+
+
+def _integrated(own: _Checks, motions: list[Motion], of_given: list[Motion], judged: list[Motion]
+                ) -> Iterator[list[dynamics.Gaps]]:
+    """Both re-integrations: of the program, and of the problem where it is another. Where reductions keep the phases and their
+    states, the motion of the program is the one that was given."""
+    same = [one.trajectory.x.shape for one in motions] == [one.trajectory.x.shape for one in of_given]
+    for of in (judged if same else motions, [] if same or judged is motions else of_given):
+        yield [own.done("re-integration", partial(dynamics.gaps, motion), dynamics.unknown(motion)) for motion in of]
 
 
 def _violations(own: _Checks, motions: Sequence[Motion], pieces: Sequence[Sequence[Motion]], dropped: Redundant | None,
