@@ -8,7 +8,6 @@ import casadi as ca
 import numpy as np
 
 from ocp.certify.motion import Motion
-from ocp.certify.scale import plus_of
 from ocp.problem import At, Constraint, Cost
 from ocp.thresholds import ROUNDING, SCALES
 
@@ -20,8 +19,8 @@ def variation(motion: Motion, values: Callable[[Array, Array, Array], Array], t:
     """The largest variation of values [k, n] when one state or control varies by its scale, or this part of it: [k, n]."""
     own, space = motion.scales, motion.phase.system.space
     tangent, control = (own.wide_tangent, own.wide_control) if wide else (own.tangent, own.control)
-    base, plus = values(t, x, u), plus_of(motion)
-    moves = [(np.asarray(plus(x.T, (s * e)[:, None])).T, u) for e, scale in zip(np.eye(space.ndx), part * tangent, strict=True)
+    base = values(t, x, u)
+    moves = [(space.moved(x, (s * e)[None]), u) for e, scale in zip(np.eye(space.ndx), part * tangent, strict=True)
              for s in (scale, -scale)]
     moves += [(x, u + s * e) for e, scale in zip(np.eye(u.shape[1]), part * control, strict=True) for s in (scale, -scale)]
     if not moves:

@@ -2,7 +2,8 @@
 
 To first order the objective pays the multipliers times the tightening, and the overshoot of a smooth motion, which the tightening
 follows, falls with the square of the width of an interval or faster. Where a margin costs more than the accuracy asks for, the
-mesh is cut instead.
+mesh is cut instead. Since a finer mesh needs none, they count twice in the error bound of the objective: by what they cost, and by
+the change of the objective on that mesh.
 """
 
 from __future__ import annotations
@@ -18,20 +19,20 @@ from ocp.problem import Finding, Kind, Status
 from ocp.strategy.answer import answered, bound, found_before, parameters
 from ocp.strategy.records import State
 from ocp.strategy.search import Search
-from ocp.thresholds import MESH_CHANGE
+from ocp.thresholds import ANSWERS, MESH_CHANGE
 from ocp.transcription.refine.plan import plans_text, read_plans
 from ocp.transcription.refine.policy import cut
 
 
 def costly(search: Search, state: State) -> Finding | None:
-    """Diagnosis: tightened bounds cost more than the share of the error bound at which meshes aim."""
+    """Diagnosis: tightened bounds alone use most of the tolerance of the error bound."""
     found = answered(state)
     certificate = found.certificate
     if certificate is None or certificate.objective_error is None or time_is_up(Activity.REFINEMENT) or \
             not search.method.finer_answers(search):
         return None
-    cost, most = float(np.sum(found.extra.get("margins_cost", 0.0))), certificate.objective_error.tolerance * MESH_CHANGE.aim
-    most *= certificate.objective_size
+    cost, tolerance = float(np.sum(found.extra.get("margins_cost", 0.0))), certificate.objective_error.tolerance
+    most = tolerance * certificate.objective_size / (2.0 * (1.0 + ANSWERS.error_coverage))
     return Finding(Kind.BOUNDS_TIGHTENED, value=cost, tolerance=most, data={"objective": found.objective}) if cost > most else None
 
 
