@@ -121,8 +121,7 @@ def _certified(solution: Solution, tolerances: Tolerances) -> Solution:
     own, nan = _Checks(), float("nan")
     program = invert(solution, keep_controls=True)  # the controls are those of the unknowns whose optimality is judged
     given = invert(program)
-    phases = given.problem.phases
-    pieces = origins(program.problem)
+    phases, pieces = given.problem.phases, origins(program.problem)
     of_given = _motions(given)
     # with the same states; kinks that reductions took out of costs do not cut their integration
     motions = of_given if given is program else _motions(program, [of_given[i] for i in pieces])
@@ -182,7 +181,7 @@ def _integrated(own: _Checks, motions: list[Motion], of_given: list[Motion], jud
                 ) -> Iterator[list[dynamics.Gaps]]:
     """Both re-integrations: of the program, and of the problem where it is another. Where reductions keep the phases and their
     states, the motion of the program is the one that was given."""
-    same = [one.trajectory.x.shape for one in motions] == [one.trajectory.x.shape for one in of_given]
+    same = _states(motions) == _states(of_given)
     for of in (judged if same else motions, [] if same or judged is motions else of_given):
         yield [own.done("re-integration", partial(dynamics.gaps, motion), dynamics.unknown(motion)) for motion in of]
 
@@ -217,6 +216,11 @@ def _motions(solution: Solution, wholes: Sequence[Motion] = ()) -> list[Motion]:
     pieces."""
     return [Motion(with_equations(phase), part, whole) for phase, part, whole in itertools.zip_longest(
         solution.problem.phases, solution.parts or (solution.trajectory,), wholes)]
+
+
+def _states(motions: Sequence[Motion]) -> list[tuple[int, ...]]:
+    """Knots and states of motions."""
+    return [motion.trajectory.x.shape for motion in motions]
 
 
 def _objective(solution: Solution, motions: Sequence[Motion], defects: float, size: float, tolerances: Tolerances) -> Residual:
