@@ -8,7 +8,6 @@ import casadi as ca
 import numpy as np
 
 from ocp.certify.motion import Motion
-from ocp.certify.scale import plus_of
 from ocp.problem import At, Constraint, Cost
 from ocp.thresholds import ROUNDING, SCALES
 
@@ -22,8 +21,7 @@ def variation(motion: Motion, values: Callable[[Array, Array, Array], Array], t:
     tangent, control = (own.wide_tangent, own.wide_control) if wide else (own.tangent, own.control)
     base = values(t, x, u)
     found = np.zeros_like(base)
-    plus = plus_of(motion)
-    moves = [(np.asarray(plus(x.T, (s * e)[:, None])).T, u) for e, scale in zip(np.eye(space.ndx), part * tangent, strict=True)
+    moves = [(space.moved(x, (s * e)[None]), u) for e, scale in zip(np.eye(space.ndx), part * tangent, strict=True)
              for s in (scale, -scale)]
     moves += [(x, u + s * e) for e, scale in zip(np.eye(u.shape[1]), part * control, strict=True)
               for s in (scale, -scale)]

@@ -41,7 +41,7 @@ from ocp.batch.compiled import compiled  # noqa: E402
 
 PROBLEMS = ROOT / "problems"
 #: turns, solves in each, and solves beside Opti
-TURNS, EACH, AGAIN = 11, 5, 12
+TURNS, EACH, AGAIN = 11, 20, 12
 #: file, method, and a path whose values differ from case to case
 SOLVES = {"pendulum": ("pendulum_swingup", "collocation", "phase.start.joints.hinge"),
           "cart-pole": ("cartpole_swingup", "collocation", "phase.start.x"),

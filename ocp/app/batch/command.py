@@ -124,7 +124,8 @@ def print_table(found: Table, sweep: Sweep) -> None:
     if sweep.search:
         console.print("  " + told_search(found.rows))
     if found.folder is not None:
-        console.print(f"written to {found.folder}: cases.csv; ocp report {found.folder}", markup=False)
+        kept = ", runs" if (found.folder / "runs").exists() else ""
+        console.print(f"written to {found.folder}: cases.csv{kept}; ocp report {found.folder}", markup=False)
 
 
 def _text(value: Any) -> str:

@@ -181,7 +181,7 @@ def _check_readable(sweep: Sweep, values: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _check_read(sweep: Sweep, values: Sequence[Mapping[str, Any]], path: str) -> None:
-    """Raise ProblemError where no solve reads a path: whatever the others say, its values differ in nothing that is solved."""
+    """Raise ProblemError where no solve reads a path: with all values of the others, its own give the same problem and options."""
     ways = list({repr(own[path]): own[path] for own in values}.values())
     if len(ways) == 1:
         return
@@ -192,7 +192,7 @@ def _check_read(sweep: Sweep, values: Sequence[Mapping[str, Any]], path: str) ->
                 return
         except ProblemError:
             return
-    raise ProblemError("varies nothing that is solved: problem, method and options are the same for all of its values", where=path)
+    raise ProblemError("has no effect: the problem, the method and its options are the same for all of its values", where=path)
 
 
 def rounds(rows: Sequence[Mapping[str, Any]]) -> list[int]:

@@ -40,7 +40,7 @@ class Store(Ledger):
         if folder.exists() and any(folder.iterdir()) and known is None:
             raise ProblemError("is not empty and holds no sweep; nothing in it was touched. Name another folder", where=str(folder))
         if known is not None and known != self.head:
-            if not overwrite:
+            if not overwrite and (folder / JOURNAL).exists() and (folder / JOURNAL).stat().st_size:
                 differs = ", ".join(sorted(key for key in {*known, *self.head} if known.get(key) != self.head.get(key)))
                 raise ProblemError(f"holds another sweep (other {differs}); --overwrite replaces it, --out names another folder",
                                    where=str(folder))

@@ -7,6 +7,7 @@ that processes share them. Threads gain what is spent in compiled loops and func
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import os
 import pickle
@@ -205,6 +206,7 @@ class Cluster(Workers):
         while not (ready := [future for future in self.batches if future.done()]) and time.monotonic() < end:
             time.sleep(POLLED)
         if self.client.status != "running":
+            logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # it reports the end of its attempts to reconnect
             raise ProblemError("the scheduler is unreachable; finished cases are kept, and the same command continues",
                                where=f"--scheduler {self.address}")
         whole = [future for future in ready if future.status == "finished"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -170,7 +171,10 @@ def export(
     """
     from ocp.app.export import FORMATS
     from ocp.app.export import export as write
+    from ocp.app.pages.results import read_summary
 
     made = write(run, formats or FORMATS, rate=rate, out=out, overwrite=overwrite, models=models)
     print(f"written to {made[0].parent}: {', '.join(place.name for place in made)}")
+    if not read_summary(run).get("ok", True):
+        print("note: the run is not certified; its motion may violate constraints", file=sys.stderr)
     return CERTIFIED

@@ -107,7 +107,7 @@ class PhaseFunctions:
     """The rate, running cost and constraints of a phase as one function of (t, x, u, p, centre of the chart, duration)."""
 
     def __init__(self, phase: Phase, form: Form):
-        system, space = phase.system, phase.system.space
+        system = phase.system
         kind = graph_kind(system)
         t, x, u, p, T = kind.sym("t"), kind.sym("x", system.nx), kind.sym("u", system.nu), kind.sym("p", system.np), kind.sym("T")
         chart = kind.sym("chart", form.centre_size)
@@ -127,8 +127,6 @@ class PhaseFunctions:
         self.path_constraints = [c.name for c, r in zip(held, path, strict=True) for _ in r.names]
         firsts = np.cumsum([0, *(len(r.names) for r in path)])
         self.cones = [(int(first), c.unit) for c, first in zip(held, firsts[:-1], strict=True) if c.sense is Sense.CONE]
-        a, d = ca.SX.sym("a", system.nx), ca.SX.sym("d", self.size)
-        self._plus = ca.Function("plus", [a, d], [space.plus(a, d) if form.tangent else a + d])
 
     def __call__(self, t: Array, x: Array, u: Array, p: Array, chart: Array, T: float) -> list[Array]:
         """At k times: [k], [k, nx], [k, nu] -> scaled rates [k, size], costs [k], rows [k, m], integrands [k, i]."""
@@ -149,7 +147,7 @@ class PhaseFunctions:
 
     def plus(self, x: Array, d: Array) -> Array:
         """States x [k, nx] displaced by tangent vectors d [k, ndx]."""
-        return np.asarray(self._plus(x.T, d.T)).T
+        return self.form.space.moved(x, d) if self.form.tangent else x + d
 
     def scale(self, x: Array) -> Array:
         """1 + the largest size of each component of the state [size]; 1 where that is no coordinate."""

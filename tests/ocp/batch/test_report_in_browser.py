@@ -24,6 +24,8 @@ ACTIONS = """
   heads[column("status")].dispatchEvent(new KeyboardEvent("keydown", {key: "Enter"}));
   found.status = cells(column("status"));
   found.images = Array.from(document.images).map(image => [image.complete, image.naturalWidth, image.naturalHeight]);
+  found.heights = Array.from(document.querySelectorAll("table.sortable tbody tr")).map(row => row.offsetHeight);
+  found.notes = Array.from(document.querySelectorAll("table.sortable details")).map(one => one.textContent);
   found.wide = document.documentElement.scrollWidth <= window.innerWidth;
 """
 
@@ -73,6 +75,9 @@ def test_the_table_sorts_and_pictures_load(report, tmp_path):
     assert values[2] == sorted(values[0], reverse=True)
     assert found["status"] == sorted(found["status"])
     assert found["wide"]
+    assert max(found["heights"]) < 90  # pixels: long messages are folded, and whole inside
+    assert len(found["notes"]) == 3
+    assert all("the bounds alone exclude a solution" in note for note in found["notes"])
     place.write_text(text.replace("</body>", "<script>throw 1</script></body>"))  # which the page itself forbids
     assert opened(place, tmp_path)[1]
 

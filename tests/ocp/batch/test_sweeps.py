@@ -121,7 +121,7 @@ def test_a_path_that_no_solve_reads_is_named():
     text = BLOCK + "mpc: {rate: 10.0, horizon: 0.5}\n"
     for path, values in (("mpc.rate", "10:20:2"), ("solve.ilqr.max_iterations", "[50, 60, 70]")):
         sweep = replace(block(f"{path}={values}", "parameters.mass=[1, 2]"), text=text)
-        with pytest.raises(ProblemError, match=rf"^{path}: varies nothing that is solved"):
+        with pytest.raises(ProblemError, match=rf"^{path}: has no effect"):
             swept(sweep, processes=0)
     assert swept(block("solve.ilqr.max_iterations=[500, 600]", "solve.method=[collocation, ilqr]"), processes=0).ok
     assert swept(block("solve.ilqr.max_iterations=[50]", "phase.final.x=[1, 2]"), processes=0).ok
@@ -289,6 +289,8 @@ def test_another_sweep_does_not_go_on_in_a_folder(tmp_path):
     swept(block("parameters.mass=[1, 3]"), tmp_path / "sweep", processes=0, overwrite=True)
     head, rows = read_rows(tmp_path / "sweep")
     assert [row["parameters.mass"] for row in rows] == [1, 3]
+    (tmp_path / "sweep" / "journal.jsonl").write_bytes(b"")  # of a sweep that never had a case, nothing is lost
+    assert swept(block("parameters.mass=[1, 2]"), tmp_path / "sweep", processes=0).ok
     assert head["version"] == 1
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "mine.txt").write_text("mine")
@@ -438,6 +440,73 @@ def test_a_dead_scheduler_is_named(monkeypatch):
     with pytest.raises(ProblemError, match=r"tcp://127\.0\.0\.1:9.*no scheduler answers"), \
             workers.workers(0, "tcp://127.0.0.1:9"):
         pass
+
+
+class KilledWorker(Exception):
+    """Named as the error of Dask."""
+
+
+class Promise:
+    """A future of Dask whose result is known; of a batch with a deadly case, its error."""
+
+    def __init__(self, tasks, deadly):
+        self.dies, self.tasks = any(task.number in deadly for task in tasks), tasks
+        self.status = "error" if self.dies else "finished"
+
+    def done(self):
+        return True
+
+    def exception(self):
+        return KilledWorker("four workers")
+
+
+class Machines:
+    """The client of a scheduler with two workers, which have done at once what they are given."""
+
+    status = "running"
+
+    def __init__(self, deadly=()):
+        self.deadly, self.sent = deadly, []
+
+    def submit(self, function, tasks, pure):
+        self.sent.append([task.number for task in tasks])
+        return Promise(tasks, self.deadly)
+
+    def gather(self, promises):
+        return [[Done(task.number, {"ok": True}, 0.25) for task in one.tasks] for one in promises]
+
+    def nthreads(self):
+        return {"tcp://one": 1, "tcp://two": 1}
+
+    def run(self, function):
+        pass
+
+
+def test_cases_travel_in_batches_of_a_second(monkeypatch):
+    """First alone, for nobody knows how long they take; every place of a worker gets a share; a deadly case is found by itself."""
+    distributed = pytest.importorskip("distributed")
+    from types import SimpleNamespace
+
+    from ocp.app.batch.schedule import WINDOW
+    from ocp.app.batch.workers import Cluster
+
+    machines = Machines(deadly=(13,))
+    monkeypatch.setattr(distributed, "Client", lambda *given, **options: machines)
+    cluster, found = Cluster("tcp://any"), []
+    for number in range(40):
+        cluster.submit(SimpleNamespace(number=number))
+    while len(found) < 40:
+        found += cluster.finished(1.0)
+    sizes = [len(batch) for batch in machines.sent]
+    assert sizes[:WINDOW * 2] == [1, 1, 1, 1]
+    assert max(sizes) == 4  # of a quarter of a second
+    assert cluster.count == 2 * 4
+    rows = {one.number: one.row for one in found}
+    assert sorted(rows) == list(range(40)) == sorted(one.number for one in found)
+    assert [number for number, row in rows.items() if not row["ok"]] == [13]
+    assert rows[13]["status"] == "WORKER_DIED"
+    assert [13] in machines.sent
+    assert not cluster.batches
 
 
 @pytest.mark.slow
