@@ -191,7 +191,7 @@ class Cluster(Workers):
         self.early.append(self.client.submit(prepared, task, pure=False))
 
     def _send(self) -> None:
-        """Batches of waiting cases, one for each place that is free, at most ``WINDOW`` for each thread."""
+        """Send batches of waiting cases until each thread has ``WINDOW``."""
         while self.waiting and (free := WINDOW * self.threads - len(self.batches)) > 0:
             size = min(self.count // self.threads, -(-len(self.waiting) // free))
             self._run(self.waiting[:size])
