@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import casadi as ca
@@ -55,12 +56,28 @@ class Space:
         """Whether coordinates add."""
         return all(i >= 0 for i in self.tangent_index)
 
+    def moved(self, x: Any, dx: Any) -> np.ndarray:
+        """States x [k, nx] moved by tangent vectors dx [k, ndx], or all by one [1, ndx], in numbers."""
+        return np.asarray(_numeric(self)[0](np.asarray(x).T, np.asarray(dx).T)).T
+
+    def apart(self, x0: Any, x1: Any) -> np.ndarray:
+        """Tangent vectors [k, ndx] that move states x0 [k, nx] to x1 [k, nx], in numbers."""
+        return np.asarray(_numeric(self)[1](np.asarray(x0).T, np.asarray(x1).T)).T
+
     def by_tangent(self, values: Any, curved: float = 1.0) -> np.ndarray:
         """Values of coordinates [..., nx] as those of tangent components [..., ndx]; ``curved`` where the space is not flat."""
         index, values = np.array(self.tangent_index, dtype=int), np.asarray(values)
         found = np.full((*values.shape[:-1], self.ndx), curved)
         found[..., index[index >= 0]] = values[..., index >= 0]
         return found
+
+
+@lru_cache(maxsize=64)
+def _numeric(space: Space) -> list[ca.Function]:
+    """``plus`` and ``minus`` as functions of numbers; made once for a space, so that solving again costs nothing here."""
+    x, y, dx = ca.SX.sym("x", space.nx), ca.SX.sym("y", space.nx), ca.SX.sym("dx", space.ndx)
+    return [ca.Function(name, [x, by], [ca.densify(ca.SX(move(x, by)))])
+            for name, by, move in (("plus", dx, space.plus), ("minus", y, space.minus))]
 
 
 def product(first: Space, second: Space) -> Space:

@@ -125,7 +125,6 @@ TEXTS = {
     "dynamics/redmax/deformable.py:Place": "a public class in an example",
     "dynamics/loops/tables.py:rows": "rows of a sparse triangular factor",
     "dynamics/notation/lagrange_first_kind.py:the rows": "rows of the system of equations",
-    "ocp/docs/changelog.md:places out of reach": "footholds, as users said then",
 }
 
 

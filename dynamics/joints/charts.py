@@ -65,7 +65,8 @@ def switch(state: ChartState, chart: str) -> ChartState:
     q = coordinates(chart, np.asarray(old.transform(ca.DM(state.q)).R))
     size = float(measure(chart, ca.DM(q)))
     if abs(size) < SINGULAR:
-        raise ChartSingularityError(chart, "det S", size, "the chart is singular there, and its rates cannot give the motion; choose another chart")
+        raise ChartSingularityError(chart, "det S", size,
+                                    "the chart is singular there, and its rates cannot give the motion; choose another chart")
     before = joint_derivatives(old, ca.DM(state.q), ca.DM(state.v))
     S = spatial.angular(new.subspace(ca.DM(q)))
     v = ca.solve(S, spatial.angular(before.S @ state.v))

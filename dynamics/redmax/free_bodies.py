@@ -76,9 +76,8 @@ def joint_rows(model: Model, q: Expr) -> Expr:
     for i, body in enumerate(model.bodies):
         kind = model.kind(i)
         if kind.slices is not None or body.joint.mimic is not None:
-            raise ModelError(f"the motion subspace of kind {kind.name!r} varies, or the joint mimics another: there are no independent "
-                             "equations",
-                             element=f"joint {body.joint.name!r}")
+            raise ModelError(f"the motion subspace of kind {kind.name!r} varies, or the joint mimics another: there are no "
+                             "independent equations", element=f"joint {body.joint.name!r}")
         held = ca.DM(_complement(np.array(ca.DM(kind.subspace(ca.DM(kind.neutral))))))
         block = tree.zeros(held.shape[0], 6 * n, q)
         block[:, 6 * i:6 * i + 6] = held

@@ -12,7 +12,6 @@ import numpy as np
 from ocp.certify import explicit, stiff
 from ocp.certify.events import watch
 from ocp.certify.motion import INSIDE, Motion
-from ocp.certify.scale import plus_of
 from ocp.certify.sizes import variation
 from ocp.problem import Kind, Residual
 from ocp.thresholds import REINTEGRATION, ROUNDING, SEARCH
@@ -121,13 +120,13 @@ def _linear(motion: Motion, ends: Array) -> Step:
 
 def _deviation_step(motion: Motion, again: _Again, implicit: bool) -> Step:
     """The same by integration beside the motion, of these deviations alone: for systems of many states."""
-    x, plus = motion.trajectory.x, plus_of(motion)
+    x, space = motion.trajectory.x, motion.phase.system.space
 
     def step(k: int, moves: Array) -> Array:
         nonlocal implicit
         length = np.max(np.abs(moves), axis=1, keepdims=True) / REINTEGRATION.deviation
         length[length == 0] = 1.0
-        y = np.concatenate([x[k:k + 1], np.asarray(plus(x[k], (moves / length * motion.scale).T)).T])
+        y = np.concatenate([x[k:k + 1], space.moved(x[k:k + 1], moves / length * motion.scale)])
         found, implicit = again.over(np.full(len(y), k), y, REINTEGRATION.rough_rtol, REINTEGRATION.rough_atol, implicit)
         if found is None:
             return np.full(moves.shape, np.inf)
@@ -168,8 +167,8 @@ def _apart(motion: Motion, a: Array, b: Array) -> Array:
 
 def _beside(motion: Motion, x: Array) -> list[Array]:
     """States [k, nx], and the same moved by ``REINTEGRATION.deviation`` scales along each tangent component."""
-    plus = plus_of(motion)
-    return [x, *(np.asarray(plus(x.T, (REINTEGRATION.deviation * s * e)[:, None])).T
+    space = motion.phase.system.space
+    return [x, *(space.moved(x, (REINTEGRATION.deviation * s * e)[None])
                  for e, s in zip(np.eye(len(motion.scale)), motion.scale, strict=True))]
 
 
@@ -286,11 +285,11 @@ class _Steps(_Again):
 
     def __init__(self, motion: Motion):
         super().__init__(motion)
-        self._plus, self._u = plus_of(motion), motion.control(self.t[:-1])
+        self._space, self._u = motion.phase.system.space, motion.control(self.t[:-1])
 
     def over(self, rows: Array, y: Array, rtol: float, atol: float, implicit: bool) -> tuple[Array | None, bool]:
         d = self.h[rows, None] * self.motion.call(self.motion.phase.system.rate, self.t[rows], y, self._u[rows])
-        end = np.asarray(self._plus(y.T, d.T)).T
+        end = self._space.moved(y, d)
         return (end if np.all(np.isfinite(end)) else None), False
 
 

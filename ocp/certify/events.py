@@ -216,7 +216,8 @@ def _switches(function: ca.Function, arguments: list[ca.SX]) -> list[ca.SX]:
         if None in operands:
             return None
         if code in SWITCHES:
-            found.append(operands[0] - operands[1])
+            left, right = operands
+            found.append(left - right)  # type: ignore[operator]  # neither is None
         elif code in (*SIGNS, ca.OP_ATAN2):  # the angle jumps where its first argument changes sign, or steps from side to side
             found.append(operands[0])
         return operation(code, operands)

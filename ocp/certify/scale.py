@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import casadi as ca
 import numpy as np
 
 from ocp.certify.along import TrajectoryEvaluator
@@ -118,7 +117,7 @@ def _effects(motion: TrajectoryEvaluator, t: Array, x: Array, u: Array, magnitud
              which: Array) -> dict[int, Array]:
     """The largest effect of one unit of deviation of each of these states and controls on the rates, [ndx] each."""
     some = np.linspace(0, len(t) - 1, min(SCALES.trials, len(t))).astype(int)
-    t, x, u, ndx, plus = t[some], x[some], u[some], motion.phase.system.space.ndx, plus_of(motion)
+    t, x, u, space, ndx = t[some], x[some], u[some], motion.phase.system.space, motion.phase.system.space.ndx
 
     def rate(x: Array, u: Array) -> Array:
         return np.asarray(motion.tangent(x.T, motion.rates(t, x, u).T)).T
@@ -130,16 +129,9 @@ def _effects(motion: TrajectoryEvaluator, t: Array, x: Array, u: Array, magnitud
             continue
         nudge = SCALES.deviation * (float(magnitude[i]) if magnitude[i] > SCALES.deviation * largest else largest)
         if i < ndx:
-            changed = rate(np.asarray(plus(x.T, (nudge * np.eye(ndx)[i])[:, None])).T, u)
+            changed = rate(space.moved(x, nudge * np.eye(ndx)[i:i + 1]), u)
         else:
             changed = rate(x, u + nudge * np.eye(u.shape[1])[i - ndx])
         change = np.nan_to_num(np.abs(changed - base)).max(axis=0)
         found[i] = np.where(change > ROUNDING.rounding * np.nan_to_num(np.abs(base)).max(axis=0), change, 0.0) / nudge
     return found
-
-
-def plus_of(motion: TrajectoryEvaluator) -> ca.Function:
-    """The addition of tangent vectors on the state space of a motion."""
-    space = motion.phase.system.space
-    a, d = ca.SX.sym("a", space.nx), ca.SX.sym("d", space.ndx)
-    return ca.Function("plus", [a, d], [space.plus(a, d)])

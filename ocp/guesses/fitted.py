@@ -41,9 +41,8 @@ def _fitted(phase: Phase, begin: float) -> Phase:
     s = (edges[1:] + edges[:-1]) / 2
     knots, _ = sample_guess(guess, space, edges)
     x, u = sample_guess(guess, space, s)
-    a, b = ca.SX.sym("a", space.nx), ca.SX.sym("b", space.nx)
     weight = 1.0 / ranges(phase, x)
-    wanted = weight * INTERVALS * ca.Function("away", [a, b], [space.minus(a, b)])(knots[:-1].T, knots[1:].T).full().T
+    wanted = weight * INTERVALS * space.apart(knots[:-1], knots[1:])
     length = duration.guess
     try:
         found = _carrying(phase, begin + length * s, length, x, wanted, weight)

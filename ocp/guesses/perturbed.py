@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import casadi as ca
 import numpy as np
 
 from ocp.guesses.sampling import INTERVALS, ranges, sample_guess
@@ -30,8 +29,7 @@ def perturbed(problem: Problem, seed: Any, size: float) -> Problem:
         s = np.union1d(np.linspace(0.0, 1.0, INTERVALS + 1), phase.guess.s)
         x, u = sample_guess(phase.guess, space, s)
         step = _waves(rng, s, space.ndx, ends=False) * size * ranges(phase, x)
-        a, d = ca.SX.sym("a", space.nx), ca.SX.sym("d", space.ndx)
-        x = np.asarray(ca.Function("plus", [a, d], [space.plus(a, d)])(x.T, step.T)).T
+        x = space.moved(x, step)
         bounds = phase.control_bounds
         reach = bounds.width_or(1.0 + np.abs(u).max(axis=0, initial=0.0))
         u = bounds.clip(u + _waves(rng, s, phase.system.nu, ends=True) * size * reach)
@@ -51,9 +49,7 @@ def with_moved_ends(phase: Phase, normal: Callable[..., np.ndarray], size: float
     begin, end = (normal(size=space.ndx) * reach * _free(boundary, space.ndx) if moves else np.zeros(space.ndx)
                   for boundary, moves in ((phase.start, start), (phase.final, True)))
     step = np.outer(1.0 - guess.s, begin) + np.outer(guess.s, end)
-    x, dx = ca.SX.sym("x", space.nx), ca.SX.sym("dx", space.ndx)
-    moved = np.asarray(ca.Function("plus", [x, dx], [space.plus(x, dx)])(guess.x.T, step.T)).T
-    return replace(phase, guess=replace(guess, x=phase.state_bounds.clip(moved)))
+    return replace(phase, guess=replace(guess, x=phase.state_bounds.clip(space.moved(guess.x, step))))
 
 
 def _free(boundary: Boundary | None, size: int) -> np.ndarray:

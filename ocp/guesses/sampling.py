@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
-import casadi as ca
 import numpy as np
 
 from ocp.errors import ProblemError
@@ -45,21 +43,18 @@ def controls_at(guess: Guess, fractions: np.ndarray) -> np.ndarray:
 
 def states_at(guess: Guess, space: Space, fractions: np.ndarray) -> np.ndarray:
     """States [k, nx] of a guess, interpolated on the manifold."""
-    s, x = np.asarray(guess.s, dtype=float), np.asarray(guess.x, dtype=float)
+    return _between(np.asarray(guess.s, dtype=float), np.asarray(guess.x, dtype=float), space, fractions)
+
+
+def _between(s: np.ndarray, x: np.ndarray, space: Space, at: np.ndarray) -> np.ndarray:
+    """States [k, nx] at some abscissas, interpolated on the manifold between knots s [n], x [n, nx]; at its ends beyond."""
     if (x == x[0]).all():
-        return np.repeat(x[:1], len(fractions), axis=0)
+        return np.repeat(x[:1], len(at), axis=0)
     if space.is_vector_space:
-        return np.column_stack([np.interp(fractions, s, c) for c in x.T])
-    i = np.clip(np.searchsorted(s, fractions, side="right") - 1, 0, len(s) - 2)
-    ratio = np.clip((fractions - s[i]) / (s[i + 1] - s[i]), 0.0, 1.0)
-    return np.ascontiguousarray(_between(space)(x[i].T, x[i + 1].T, ratio[None, :]).full().T)
-
-
-@lru_cache(maxsize=64)
-def _between(space: Space) -> ca.Function:
-    """(a, b, r) -> the point at the fraction r of the way; made once for a space, so that solving again costs nothing here."""
-    a, b, r = ca.SX.sym("a", space.nx), ca.SX.sym("b", space.nx), ca.SX.sym("r")
-    return ca.Function("between", [a, b, r], [space.plus(a, r * space.minus(a, b))])
+        return np.column_stack([np.interp(at, s, column) for column in x.T])
+    i = np.clip(np.searchsorted(s, at, side="right") - 1, 0, len(s) - 2)
+    ratio = np.clip((at - s[i]) / (s[i + 1] - s[i]), 0.0, 1.0)
+    return np.ascontiguousarray(space.moved(x[i], ratio[:, None] * space.apart(x[i], x[i + 1])))
 
 
 def on_manifold(space: Space, x: np.ndarray) -> np.ndarray:
@@ -78,12 +73,14 @@ def ranges(phase: Phase, x: np.ndarray) -> np.ndarray:
     return phase.system.space.by_tangent(phase.state_bounds.width_or(1.0 + np.abs(x).max(axis=0)))
 
 
-def polyline(t: np.ndarray, x: np.ndarray, u: np.ndarray) -> Trajectory:
-    """A trajectory of states t [N+1], x [N+1, nx], straight between them, and piecewise-constant controls u [N, nu]."""
-    def state(at: Any) -> np.ndarray:
-        return np.stack([np.interp(at, t, column) for column in x.T], axis=-1)
+def polyline(space: Space, t: np.ndarray, x: np.ndarray, u: np.ndarray) -> Trajectory:
+    """A trajectory of states t [N+1], x [N+1, nx], interpolated on the manifold, and piecewise-constant controls u [N, nu]."""
+    def state(times: Any) -> np.ndarray:
+        found = _between(t, x, space, np.atleast_1d(np.asarray(times, float)))
+        return found if np.ndim(times) else found[0]
 
-    def control(at: Any) -> np.ndarray:
-        return np.asarray(u[np.clip(np.searchsorted(t, at, side="right") - 1, 0, len(u) - 1)])
+    def control(times: Any) -> np.ndarray:
+        held = u if len(u) else np.zeros((1, u.shape[1]))
+        return np.asarray(held[np.clip(np.searchsorted(t, times, side="right") - 1, 0, len(held) - 1)])
 
-    return Trajectory(t, x, u, t[:-1], state, control)
+    return Trajectory(t, x, u, t[:len(u)], state, control)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import casadi as ca
 import numpy as np
 
 from dynamics.model.model import Model
@@ -60,10 +59,7 @@ def _moving(phase: Phase, x: Array, length: float) -> Array:
     base = _base(model)
     if base is not None and not mechanism.constraints:
         x[:, base] += np.outer(t * (t - length) / 2, model.gravity)
-    q, r = ca.SX.sym("q", nq), ca.SX.sym("r", nq)
-    away = ca.Function("away", [q, r], [system.space.minus(ca.vertcat(q, ca.DM.zeros(model.nv)),
-                                                           ca.vertcat(r, ca.DM.zeros(model.nv)))[:model.nv]])
-    rates = np.array(away(x[:-1, :nq].T, x[1:, :nq].T)).T / np.diff(t)[:, None]
+    rates = system.space.apart(x[:-1], x[1:])[:, :model.nv] / np.diff(t)[:, None]
     x[:, nq:] = (np.vstack([rates[:1], rates]) + np.vstack([rates, rates[-1:]])) / 2
     return x
 

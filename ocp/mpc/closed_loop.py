@@ -248,6 +248,9 @@ class Loop:
         good = np.isfinite(fine_x).all(axis=1)
         t, x, u = fine_t[good], fine_x[good], u[good]
         notes = [f"the solver failed in {count} step{'s' if count > 1 else ''}: {words}" for words, count in self.messages.items()]
+        if self.phase.final is not None and any(self.phase.final.fixed) and not self.options.arrives(self.phase):
+            notes.append("the final state is that of every horizon, so it recedes with them and may never be reached; a motion "
+                         "arrives at its time where the file prescribes every component of its final state, and no mpc.horizon")
         ours = [one for one in (self.plant, self.model) if isinstance(one, IntegratedPlant)]
         notes += dict.fromkeys(f"kernel {kernel.name}: {note}" for one in ours for kernel in (one.kernel, one.plus)
                                for note in kernel.notes)

@@ -106,6 +106,11 @@ class Finding:
         when = "" if self.time is None else f" at t = {self.time:.6g} s"
         return str(self.kind).replace("_", " ") + (f" ({about})" if about else "") + when
 
+    @property
+    def excess(self) -> float:
+        """How many times its tolerance the value is; NaN without both."""
+        return np.nan if self.value is None or self.tolerance is None else float(self.value / self.tolerance)
+
     def record(self) -> dict[str, Any]:
         """For JSON: the kind by its name, and what is given of the rest."""
         given = {f.name: getattr(self, f.name) for f in fields(self)[1:]}

@@ -78,17 +78,15 @@ def _nearest(phase: Phase, end: _End, guess: Array) -> Array:
     from scipy.optimize import least_squares  # a tenth of a second that other problems need not wait for
 
     space, rng = phase.system.space, np.random.default_rng(0)
-    base, step = ca.MX.sym("x", space.nx), ca.MX.sym("d", space.ndx)
-    plus = ca.Function("plus", [base, step], [space.plus(base, step)])
     spread = np.minimum(REACH.spread, space.by_tangent(phase.state_bounds.width / 2, np.inf))
     best = end.outside(guess)
     for k in range(REACH.starts + 1):
         start = guess
         if k:
-            start = plus(guess, spread * rng.uniform(-1, 1, space.ndx)).full().ravel()
+            start = space.moved(guess[None], spread * rng.uniform(-1, 1, (1, space.ndx)))[0]
 
         def missed(d: Array, start: Array = start) -> Array:
-            return end.outside(plus(start, d).full().ravel())
+            return end.outside(space.moved(start[None], d[None])[0])
 
         if not np.all(np.isfinite(missed(np.zeros(space.ndx)))):
             continue

@@ -90,10 +90,11 @@ class ShootingOptimality:
         return localised(self.horizon, self.x, self.u, self.weights)
 
     def moved(self, direction: np.ndarray) -> tuple[Trajectory, ...]:
-        """The trajectories of the phases, the unknowns of ``local`` moved by so much, straight between knots."""
+        """The trajectories of the phases, the unknowns of ``local`` moved by so much, interpolated between knots."""
         x, u = self._moved(direction)
         u = np.clip(u, self.horizon.lower[:len(u)], self.horizon.upper[:len(u)])
-        return tuple(polyline(*part) for part in ShootingOptimality(self.horizon, x, u, self.weights).motion())
+        parts = ShootingOptimality(self.horizon, x, u, self.weights).motion()
+        return tuple(polyline(leg.stretch.phase.system.space, *part) for leg, part in zip(self.horizon.legs, parts, strict=True))
 
     def values(self, direction: np.ndarray) -> tuple[float, np.ndarray]:
         """Cost and rows [m] of ``local``, its unknowns moved by so much [n]."""

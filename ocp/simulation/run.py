@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import casadi as ca
 import numpy as np
 
 from ocp.errors import ProblemError, positive
@@ -22,7 +21,6 @@ from ocp.simulation.chart_switching import CHARTS, charted
 from ocp.simulation.diagnosis import beyond_spline, singular_joint
 from ocp.simulation.one_step import StepError, integrand
 from ocp.simulation.stepper import Stepper, check_integrator
-from ocp.spaces import Space
 
 #: steps over the whole motion where nobody says how long one is
 STEPS = 500
@@ -362,14 +360,8 @@ def with_steps_halved(motion: Motion, controls: Controls, **how: Any) -> tuple[f
         if left:  # poses and twists tell how accurate it is; angles next to gimbal lock do not
             twin = charts.Twin(one.phase.system, frozenset(left))
             space, xs = twin.system.space, (twin.states(one.x), twin.states(two.x[::2]))
-        away = np.abs(apart(space, *xs))
+        away = np.abs(space.apart(*xs))
         k, i = divmod(int(np.argmax(away)), away.shape[1])
         if away[k, i] >= worst[0]:
             worst = (float(away[k, i]), space.tangent_names[i], float(one.t[k]))
     return worst
-
-
-def apart(space: Space, one: np.ndarray, two: np.ndarray) -> np.ndarray:
-    """The tangent vectors [k, ndx] that move states one [k, nx] to two."""
-    a, b = ca.SX.sym("a", space.nx), ca.SX.sym("b", space.nx)
-    return np.asarray(ca.Function("minus", [a, b], [ca.densify(ca.SX(space.minus(a, b)))])(one.T, two.T)).T

@@ -20,9 +20,10 @@ from ocp.strategy.records import State
 from ocp.strategy.search import Search
 from ocp.thresholds import ANSWERS, ROUNDING
 
-#: what fails where intervals are too long
+#: what fails where intervals are too long; optimality, too, of methods whose tolerance is relative to the cost where a search
+#: begins, for on shorter intervals it begins at an optimum
 OF_MESH = frozenset({Kind.GAP_SEGMENT, Kind.GAP_TOTAL, Kind.ERROR_ESTIMATE, Kind.ENERGY, Kind.OBJECTIVE, Kind.OBJECTIVE_ERROR,
-                     Kind.VIOLATION_BETWEEN})
+                     Kind.VIOLATION_BETWEEN, Kind.STATIONARITY, Kind.COMPLEMENTARITY})
 
 
 def answered(state: State) -> Solution:
@@ -252,7 +253,10 @@ def from_finer(search: Search, state: State, why: Finding) -> State | None:
     found, again = answered(state), state.finer
     assert again is not None
     direct = certify(again, search.tolerances)
+    if not direct.ok and search.refinement is None:
+        direct = _finer_still(search, found, direct)
     if direct.ok:
+        again = direct
         log = (*found.iterations, *again.iterations[1:])
         return replace(state, finer=None, answer=replace(
             direct, options=found.options, iterations=log, strategy=found.strategy, freeze={**found.freeze, **again.freeze},
@@ -264,7 +268,31 @@ def from_finer(search: Search, state: State, why: Finding) -> State | None:
     new = searched(*search.method.restarted(search, begun, mesh=str(again.freeze["mesh"]), **same))
     if new.status is Status.INTERRUPTED and not time_is_up():
         raise KeyboardInterrupt
-    new = replace(new, options=found.options, findings=(*_of_search(found), replace(why, kind=Kind.REFINED_FURTHER), *new.findings),
-                  iterations=(*found.iterations, *new.iterations[1:]), strategy=(*found.strategy, *new.strategy))
+    new = found_before(found, new, replace(why, kind=Kind.REFINED_FURTHER))
     new = new if new.certificate is not None else certify(new, search.tolerances)
     return replace(state, answer=new, finer=None) if new.ok else None
+
+
+def _finer_still(search: Search, found: Solution, finer: Solution) -> Solution:
+    """The certified solution on as many more intervals as the order asks for by which halving them reduced what fails; the given
+    one where that does not lead to a certificate."""
+    before, after = (max(one.excess for one in each.certificate.failures) if each.certificate is not None else 0.0
+                     for each in (found, finer))
+    order, again = np.log2(before / after), finer
+    if finer.certificate is None or not {one.kind for one in finer.certificate.failures} <= OF_MESH or not order >= 1:
+        return finer
+    try:
+        for _ in range(int(np.ceil(np.log2(after) / order))):
+            begun = from_motion(again.problem, again.parts or (again.trajectory,), parameters(again))
+            again = search.method.on_finer_mesh(search, begun, replace(again, options=found.options))
+            if again.status not in SOLVED:
+                return finer
+        return certify(again, search.tolerances)
+    except (Stopped, ArithmeticError, ValueError):
+        return finer
+
+
+def found_before(found: Solution, new: Solution, why: Finding) -> Solution:
+    """A new answer that tells what was done for the one before, and why it takes its place."""
+    return replace(new, options=found.options, findings=(*_of_search(found), why, *new.findings),
+                   iterations=(*found.iterations, *new.iterations[1:]), strategy=(*found.strategy, *new.strategy))

@@ -15,7 +15,7 @@ from ocp.problem.checkpoint import text
 from ocp.strategy.direct import COLUMNS
 from ocp.strategy.records import Attempt, State
 from ocp.strategy.search import Refinement, Search
-from ocp.transcription.refine.margins import price
+from ocp.transcription.refine.margins import prices
 from ocp.transcription.refine.plan import plans_text
 
 
@@ -84,12 +84,15 @@ def _refined(search: Search, refinement: Refinement, state: State, found: Soluti
     freeze, findings = dict(found.freeze), list(found.findings)
     if best is not None and best.judged is not None:
         estimate, tolerance = best.judged.estimate, refinement.rules.tolerance
-        cost = price(best.solution, best.judged.bounds) if any(margin.any for margin in best.task.margins) else None
+        names = [phase.name for phase in search.problem.phases] if len(search.problem.phases) > 1 else [""]
+        meshes = dict(zip(names, refinement.family.meshes(search.problem, best.task.plans), strict=True))
+        tightened = any(margin.any for margin in best.task.margins)
+        costs = np.concatenate(prices(best.solution, best.judged.bounds, meshes)) if tightened else None
         if times := next((one.ramps for one in reversed(judged) if one.ramps), ()):
             findings.append(Finding(Kind.LINEAR_CONTROLS_WOULD_JUMP, data={"times": times}))
-        if cost is not None:
-            extra["margins_cost"] = np.array([cost])
-            findings.append(Finding(Kind.BOUNDS_TIGHTENED, value=cost))
+        if costs is not None:
+            extra["margins_cost"] = costs
+            findings.append(Finding(Kind.BOUNDS_TIGHTENED, value=float(costs.sum())))
         accurate = state.ending is not None and state.ending.kind is Kind.ACCURATE
         if accurate and not refinement.certified and estimate.largest > tolerance:
             largest = estimate.finding(search.problem)
@@ -98,7 +101,7 @@ def _refined(search: Search, refinement: Refinement, state: State, found: Soluti
             findings.append(missed)
             found = replace(found, ending=missed)
         mesh = plans_text(best.task.plans)
-        freeze |= {"scheme": refinement.family.scheme, "mesh": mesh, "refine": "none" if cost is None else "certificate",
+        freeze |= {"scheme": refinement.family.scheme, "mesh": mesh, "refine": "none" if costs is None else "certificate",
                    "guess": _served(state)}
         extra["refinement_mesh"] = text([mesh])
         several = len(search.problem.phases) > 1

@@ -11,6 +11,7 @@ from ocp.strategy import (
     attained,
     exploited,
     instants,
+    margins,
     modes,
     nodes,
     other_starts,
@@ -103,6 +104,9 @@ RULES: tuple[Rule, ...] = (
          "end without a certificate", at_most=1),
     Rule("error_bound", ANSWER, answer.without_bound, answer.bound,
          "the objective has no error bound", "solve on a mesh with every interval cut in two", "", 7),
+    Rule("costly_margins", ANSWER, margins.costly, margins.cut_there,
+         "bounds tightened between nodes alone use most of the tolerance of the error bound",
+         "intervals cut where the tightening costs most, from the solution", "the error bound", 2, optional=True),
     Rule("finer_mesh", ANSWER, answer.wide_bound, answer.from_finer,
          "the error bound of the objective, of iLQR all that shorter intervals mend, is all that fails, and the finer mesh before "
          "made it narrower",

@@ -64,10 +64,7 @@ class Form:
 
     def values(self, z: np.ndarray, centres: np.ndarray) -> np.ndarray:
         """States [k, nx] of unknowns [k, size] about centres [k, nx]."""
-        if not self.tangent:
-            return np.asarray(z, dtype=float)
-        a, d = ca.SX.sym("a", self.space.nx), ca.SX.sym("d", self.space.ndx)
-        return np.asarray(ca.Function("plus", [a, d], [self.space.plus(a, d)])(np.asarray(centres).T, np.asarray(z).T)).T
+        return self.space.moved(centres, z) if self.tangent else np.asarray(z, dtype=float)
 
 
 def _seen(space: Space) -> ca.Function:

@@ -109,9 +109,6 @@ def parabola(edges: Array, form: Form, x: Array, first: Callable[[Array, Array, 
     """As ``advance`` of ``shooting_trajectory`` for BDF2: in the chart of a knot, the parabola through its neighbours and itself;
     first: the same in the first interval."""
     space = form.space
-    a, d = ca.SX.sym("a", space.nx), ca.SX.sym("d", space.ndx)
-    b = ca.SX.sym("b", space.nx)
-    minus, plus = ca.Function("minus", [a, b], [space.minus(a, b)]), ca.Function("plus", [a, d], [space.plus(a, d)])
     w = np.diff(edges)[1:] / np.diff(edges)[:-1]
 
     def advance(k: Array, r: Array, here: Array, u: Array) -> Array:
@@ -120,9 +117,9 @@ def parabola(edges: Array, form: Form, x: Array, first: Callable[[Array, Array, 
             found[~on] = first(k[~on], r[~on], here[~on], u[~on])
         if on.any():
             j, s, ratio = k[on], r[on], w[k[on] - 1]
-            onwards, back = (np.asarray(minus(here[on].T, x[other].T)) for other in (j + 1, j - 1))
+            onwards, back = (space.apart(here[on], x[other]).T for other in (j + 1, j - 1))
             y = onwards * s * (ratio * s + 1) / (ratio + 1) + back * ratio**2 * s * (s - 1) / (1 + ratio)
-            found[on] = np.asarray(plus(here[on].T, y)).T
+            found[on] = space.moved(here[on], y.T)
         return found
 
     return advance
@@ -132,17 +129,15 @@ def cubic(edges: Array, form: Form, duration: float, x: Array) -> Callable[[Arra
     """As ``advance`` of ``shooting_trajectory`` for states (q, v): in the chart of a knot, the cubic through both knots with their
     velocities as derivatives, and its derivative as velocity."""
     space = form.space
-    a, b, d = ca.SX.sym("a", space.nx), ca.SX.sym("b", space.nx), ca.SX.sym("d", space.ndx)
-    minus, plus = ca.Function("minus", [a, b], [space.minus(a, b)]), ca.Function("plus", [a, d], [space.plus(a, d)])
     nv, widths = space.ndx // 2, duration * np.diff(edges)
 
     def advance(k: Array, s: Array, here: Array, u: Array) -> Array:
         k, h = np.asarray(k), widths[k]
-        rise = np.asarray(minus(here.T, x[k + 1].T))[:nv]
+        rise = space.apart(here, x[k + 1]).T[:nv]
         before, after = h * here[:, -nv:].T, h * x[k + 1, -nv:].T
         y = s**2 * (3 - 2 * s) * rise + s * (1 - s) ** 2 * before - s**2 * (1 - s) * after
         slope = 6 * s * (1 - s) * rise + (1 - s) * (1 - 3 * s) * before - s * (2 - 3 * s) * after
-        return np.asarray(plus(here.T, np.vstack([y, (slope - before) / h]))).T
+        return space.moved(here, np.vstack([y, (slope - before) / h]).T)
 
     return advance
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import casadi as ca
 import numpy as np
 
 from ocp.errors import ProblemError
@@ -84,7 +83,7 @@ def phase_layout(phase: Phase, mesh: Discretisation, form: Form, first: int, pre
     lower, upper = _limits(phase, form, n, states, controls, x)
     guess[states] = 0.0 if form.tangent else x
     if form.tangent and keep:
-        guess[states] = _away(form, x, wanted)
+        guess[states] = form.space.apart(x, wanted)
     fixed = lower == upper
     guess[fixed] = lower[fixed]
 
@@ -164,15 +163,7 @@ def _prescribe(phase: Phase, form: Form, at: At, boundary: Boundary, x: np.ndarr
         elif k < 0 and boundary.complete and at is At.START and not form.tangent:
             lower[i] = upper[i] = boundary.value[i]
     if form.tangent and boundary.complete:
-        lower[:] = upper[:] = _away(form, x[None], np.array([boundary.value]))[0]
-
-
-def _away(form: Form, centres: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Tangent unknowns [k, size] of states x [k, nx] about their centres."""
-    nx = form.space.nx
-    a, b = ca.SX.sym("a", nx), ca.SX.sym("b", nx)
-    minus = ca.Function("minus", [a, b], [ca.densify(form.space.minus(a, b))])
-    return np.asarray(minus(centres.T, x.T).full().T)
+        lower[:] = upper[:] = form.space.apart(x[None], np.array([boundary.value]))[0]
 
 
 def held_by_rows(phase: Phase, form: Form, at: At) -> tuple[list[int], bool]:

@@ -60,7 +60,8 @@ class Workers(Protocol):
         """Queue a task."""
 
     def prepare(self, task: Task) -> None:
-        """Let a worker without a task prepare for such ones."""
+        """Let a worker without a task prepare for such ones; by default nothing."""
+        return
 
     def finished(self, seconds: float) -> list[Done]:
         """What is done since the last call; waits so long where nothing is."""

@@ -184,7 +184,7 @@ def read(text: str, folder: str, name: str, values: Mapping[str, Any]) -> Loaded
 
 
 def solved_from(loaded: LoadedProblem) -> tuple[Any, ...]:
-    """The arguments of a solve: files that agree in them have the same solution."""
+    """The inputs of a solution: files that agree in them have the same solution."""
     problem, options = loaded.problem, loaded.options_for(loaded.method)
     guesses = [array.tobytes() for phase in problem.phases for array in (phase.guess.s, phase.guess.x, phase.guess.u)]
     return (structure_of(problem), numbers_of(problem).tobytes(), *guesses, loaded.method, repr((options, loaded.accept)),

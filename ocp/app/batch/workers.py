@@ -191,7 +191,7 @@ class Cluster(Workers):
         self.early.append(self.client.submit(prepared, task, pure=False))
 
     def _send(self) -> None:
-        """Send batches of waiting cases until each thread has ``WINDOW``."""
+        """Batches of waiting cases, one for each free slot, at most ``WINDOW`` for each thread."""
         while self.waiting and (free := WINDOW * self.threads - len(self.batches)) > 0:
             size = min(self.count // self.threads, -(-len(self.waiting) // free))
             self._run(self.waiting[:size])

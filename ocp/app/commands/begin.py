@@ -39,7 +39,7 @@ def robot(robot: Robot, /, *, root: str | None = None, picture: Path | None = No
 
 def init(
     robot: Robot, /, *, pose: Flag = False, mpc: Flag = False, ik: Flag = False, wbc: Flag = False, gait: str | None = None,
-    frame: str | None = None, root: str | None = None,
+    legs: Flag = False, frame: str | None = None, root: str | None = None,
     out: Annotated[Path | None, Parameter(help="File to write; default: named after the robot, here.")] = None,
     overwrite: Overwrite = False,
 ) -> int:
@@ -60,6 +60,8 @@ def init(
         Whole-body control of a robot that stands on its feet.
     gait
         A robot that stands on its feet moves them: stand, step, walk, trot, pace, bound or jump.
+    legs
+        With --gait: only legs move; joints that move no foot are locked where they stand.
     frame
         What --pose and --ik move; default: a tool or hand by its name, else the end of the longest branch.
     root
@@ -76,12 +78,15 @@ def init(
     if len(kinds) > 1:
         raise ProblemError("give only one of --pose, --mpc, --ik, --wbc and --gait; --gait and --mpc go together", where="ocp init")
     kind = kinds[0] if kinds else "move"
+    if legs and kind != "gait":
+        raise ProblemError("--legs goes with --gait", where="ocp init")
     if (wbc or gait) and root is None and not robot.endswith(".xml"):
         root = "free_flyer"
     found = read_robot(robot, root=root)
     if root is None and found.path.suffix == ".urdf" and flight(found) is not None:
         found = read_robot(robot, root="free_flyer")
-    place = write_starter(found, kind, frame=frame, gait=gait or "", mpc=mpc, out=out, overwrite=overwrite, command=started())
+    place = write_starter(found, kind, frame=frame, gait=gait or "", mpc=mpc, legs=legs, out=out, overwrite=overwrite,
+                          command=started())
     print(f"written: {place}\nnow run: ocp {'mpc' if mpc else kind if kind in ('ik', 'wbc') else 'solve'} {place}")
     return CERTIFIED
 

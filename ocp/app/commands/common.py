@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 CERTIFIED, NOT_SOLVED, BAD_INPUT, INTERNAL = 0, 1, 2, 3
 
@@ -43,6 +44,11 @@ Processes = Annotated[int | None, Parameter(name=["--processes", "-j"], help="Ho
                                             "this one. Default: as many as there are processors.")]
 Scheduler = Annotated[str | None, Parameter(help="Address of a Dask scheduler, tcp://host:8786, whose workers take the cases "
                                                  "(pip install 'lieocp[cluster]').")]
+Trials = Annotated[int | None, Parameter(validator=Number(gte=1), help="Number of runs with random starts, pushes and noise "
+                                         "(section trials): how many succeed by the criteria of the file. Runs that fail are kept; "
+                                         "the same command continues what was interrupted.")]
+Trial = Annotated[int | None, Parameter(validator=Number(gte=0), help="Run this one of the trials alone, with its report.")]
+Seed = Annotated[int, Parameter(help="Seed of all that is random in trials.")]
 
 
 def overridden(assignments: Sequence[str] | None) -> dict[str, str]:

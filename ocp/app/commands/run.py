@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
 from ocp.app.commands import common
 from ocp.app.commands.common import (
@@ -21,7 +20,10 @@ from ocp.app.commands.common import (
     Processes,
     Quiet,
     Scheduler,
+    Seed,
     TimeLimit,
+    Trial,
+    Trials,
 )
 from ocp.app.supervisor import report
 from ocp.interrupts import at_once, limited
@@ -47,25 +49,17 @@ def ik(
 
 
 def mpc(
-    file: Problem, /, *, trials: Annotated[int, Parameter(validator=Number(gte=1))] | None = None, seed: int = 0,
-    trial: Annotated[int, Parameter(validator=Number(gte=0))] | None = None, compare: Flag = False,
-    processes: Processes = None, scheduler: Scheduler = None, set_: Overrides = None,
-    out: Out = None, overwrite: Overwrite = False, quiet: Quiet = False, time_limit: TimeLimit = None,
+    file: Problem, /, *, trials: Trials = None, seed: Seed = 0, trial: Trial = None, compare: Flag = False,
+    processes: Processes = None, scheduler: Scheduler = None, set_: Overrides = None, out: Out = None,
+    overwrite: Overwrite = False, quiet: Quiet = False, time_limit: TimeLimit = None,
 ) -> int:
     """Run a problem file in closed loop, its horizon receding, against a simulated plant; see its section ``mpc``.
 
     Parameters
     ----------
-    trials
-        so many runs with random starts, kicks, pushes and noise (``mpc.trials``): how many succeed by the criteria of the file;
-        failures are kept. The same command goes on with what was interrupted.
-    seed
-        of all that is random in trials.
-    trial
-        this one of the trials alone, with its report.
     compare
-        real-time iterations beside converged ones, engines for constraints, rates and horizons, each in a run of its own: one table
-        and one figure.
+        Compare real-time and converged iterations, engines for constraints, rates and horizons, each in its own run: one table and
+        one figure.
     """
     from ocp.app.mpc.run import mpc as run_mpc
 
@@ -98,11 +92,9 @@ def _trials(kind: str, file: Path, count: int, seed: int, set_: list[str] | None
 
 
 def wbc(
-    file: Problem, /, *, plant: str | None = None, follow: Path | None = None,
-    trials: Annotated[int, Parameter(validator=Number(gte=1))] | None = None, seed: int = 0,
-    trial: Annotated[int, Parameter(validator=Number(gte=0))] | None = None, processes: Processes = None,
-    scheduler: Scheduler = None, set_: Overrides = None, out: Out = None, overwrite: Overwrite = False, quiet: Quiet = False,
-    time_limit: TimeLimit = None,
+    file: Problem, /, *, plant: str | None = None, follow: Path | None = None, trials: Trials = None, seed: Seed = 0,
+    trial: Trial = None, processes: Processes = None, scheduler: Scheduler = None, set_: Overrides = None, out: Out = None,
+    overwrite: Overwrite = False, quiet: Quiet = False, time_limit: TimeLimit = None,
 ) -> int:
     """Run a file of whole-body control in closed loop: tasks by strict priority, contacts with friction, a schedule.
 
@@ -115,13 +107,6 @@ def wbc(
     follow
         Folder of a run of ocp solve: the robot follows its motion, contacts and forces; or a problem file with a section mpc, which
         plans the motion at its own rate.
-    trials
-        so many runs with random starts, friction and pushes (``trials``): how many succeed; failures are kept. The same command
-        goes on with what was interrupted.
-    seed
-        of all that is random in trials.
-    trial
-        this one of the trials alone, with its report.
     """
     from ocp.app.wbc.run import wbc as run_wbc
 
@@ -143,23 +128,23 @@ def simulate(
     quick: Flag = False, set_: Overrides = None, out: Out = None, overwrite: Overwrite = False,
     quiet: Quiet = False, time_limit: TimeLimit = None,
 ) -> int:
-    """Move the system of a problem file (or of a bare robot file) on from its start, under given controls; nothing is optimised.
+    """Simulate the system of a problem file (or of a bare robot file) from its start, under given controls; nothing is optimised.
 
-    Exit code 0 where the motion reached its end. Ctrl-C, and a step that fails, keep what there is.
+    Exit code 0 if the motion reached its end. After Ctrl-C and after a step that fails, the motion until then is kept.
 
     Parameters
     ----------
     integrator
-        Any integrator of shooting methods (rk4, radau_iia_3, ..); bdf1, sdirk2, bdf2, which solve for positions where the system is
-        a mechanism; linearly_implicit, one linear solve a step, of robots; or dop853, whose inner steps follow their own error.
-        Default: what the file says, or rk4.
+        Any integrator of shooting methods (rk4, radau_iia_3, ..); bdf1, sdirk2 and bdf2, which solve for the positions of
+        mechanisms; linearly_implicit, for robots, one linear solve a step; or dop853, with error control. Default: that of the
+        file, or rk4.
     dt
-        Longest step [s]; default: what the file says, or a 500th of the whole.
+        Longest step [s]; default: that of the file, or a 500th of the duration.
     until
-        When to stop [s]; default: at the end of the last phase. Later, the last phase goes on.
+        When to stop [s]; default: at the end of the last phase. A later time extends the last phase.
     charts
-        Where charts of rotations get singular: quaternion (on in a quaternion) or switch (to another chart, over which methods look
-        back). Default: what the file says, or quaternion.
+        At singular charts of rotations: quaternion (continue in a quaternion) or switch (to another chart, also in multistep
+        methods). Default: that of the file, or quaternion.
     controls
         guess (that of the file, the default), zero, or constants NAME=VALUE.
     from_
@@ -167,7 +152,7 @@ def simulate(
     policy
         policy.npz, or the folder of an iLQR run: its gains act; or mpc: the receding horizon of the file.
     quick
-        Leave out the second motion, with steps half as long, that tells the accuracy.
+        Leave out the second simulation, with halved steps, which measures the accuracy.
     """
     with at_once():
         from ocp.app.simulate.run import run
@@ -191,9 +176,9 @@ def compare(
     Parameters
     ----------
     methods
-        name or name:key=value,key=value; several of them, or the flag repeated. Default: every method that can serve the file.
+        Name or name:key=value,key=value; several of them, or the flag repeated. Default: every method that supports the problem.
     repeat
-        Solve each so many times again, for the time without first builds.
+        How often each is solved again, for times without compilation.
     tolerance
         Relative difference of costs that counts as agreement; default: 1e-3, or the reference's where that is wider.
     """
@@ -222,7 +207,7 @@ def verify(
     all_
         Every method that a file gives options for, not only its own.
     seconds
-        What one file may take; more counts as failed.
+        Time limit of each file; a longer solve counts as failed.
     index
         Solve nothing: write the page that lists the gallery by theme, README.md in its folder.
     """

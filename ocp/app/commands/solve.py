@@ -31,7 +31,7 @@ def solve(
     from_
         Folder of an earlier run, by any method: its motion is the guess.
     replay
-        A simulator, mujoco or hybrid, in which whole-body control tracks the solved motion; one more line tells how it went.
+        A simulator, mujoco or hybrid, in which whole-body control tracks the solved motion; one more line gives its outcome.
     """
     begin = time.perf_counter()
     with limited(time_limit):
@@ -52,8 +52,8 @@ def resume(
     run: Run, /, *, set_: Overrides = None, out: Path | None = None, overwrite: Overwrite = False, quiet: Quiet = False,
     time_limit: TimeLimit = None,
 ) -> int:
-    """Go on with a run that was cut short, or that did not converge, from its last checkpoint. A certified run, which may lack its
-    report, is replaced by a certified one only; else the new run is written beside.
+    """Continue a run that was interrupted, or that did not converge, from its last checkpoint. A certified run, which may lack its
+    report, is replaced only by a certified one; otherwise the new run is written beside it.
 
     Parameters
     ----------

@@ -28,8 +28,8 @@ def sweep(
     out: Out = None, processes: Processes = None, scheduler: Scheduler = None, keep: str | None = None,
     overwrite: Overwrite = False, quiet: Quiet = False,
 ) -> int:
-    """Solve a file with many values of what it says: masses, starts, goals, weights, methods. The same command goes on with a sweep
-    that was interrupted.
+    """Solve a file for many values of its keys: masses, starts, goals, weights, methods. The same command continues an interrupted
+    sweep.
 
     Parameters
     ----------

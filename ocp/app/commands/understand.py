@@ -75,7 +75,7 @@ def derivatives(
     compile_: Annotated[str, Parameter(name="--compile")] = "auto", seed: int = 0, samples: int = 3, out: Out = None,
     overwrite: Overwrite = False, quick: Flag = False, quiet: Quiet = False, time_limit: TimeLimit = None,
 ) -> int:
-    """Every way to the derivatives of a robot's dynamics side by side: errors, times, sizes, and which one to use.
+    """Compare all sources of the derivatives of a robot's dynamics: errors, times, sizes, and which one to use.
 
     Parameters
     ----------

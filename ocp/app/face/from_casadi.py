@@ -40,7 +40,8 @@ def from_casadi(value: Any) -> Expr:
 
     def apply(code: int, operands: list[Any]) -> Any:
         if code == ca.OP_IF_ELSE_ZERO:
-            return if_else(*operands, 0)
+            condition, value = operands
+            return if_else(condition, value, 0)
         if code in _NAMED:
             return call(_NAMED[code], *operands)
         if code in _BINARY:

@@ -7,7 +7,6 @@ The folder holds ``configuration.yaml`` (to be pasted as ``start:`` of a problem
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,9 @@ from rich.console import Console
 from ocp.app.files.control.ik import IKOutcome, LoadedIK
 from ocp.app.files.robot.states import configuration_by_name
 from ocp.app.files.syntax.yaml_text import dump
-from ocp.app.pages.folders import csv_text, jsonable, new_folder, write_arrays, write_summary
+from ocp.app.pages.folders import csv_text, jsonable, new_folder, write_arrays
 from ocp.app.pages.ik_picture import draw, ik_scene, marks
-from ocp.app.pages.report import environment, motion
+from ocp.app.pages.report import motion, write_report
 from ocp.app.pipeline import provenance
 from ocp.app.screen import grid, line, plain, say_robot, say_where
 
@@ -28,6 +27,8 @@ FORMAT, FORMAT_VERSION = "lieocp inverse kinematics", 1
 UNITS = {"pose": "m, rad", "position": "m", "orientation": "rad", "com": "m", "posture": "rad, m", "joint": "rad, m",
          "alignment": "chord", "aim": "chord"}
 COORDINATES = ("name", "unit", "start", "solution", "lower", "upper")
+CAPTIONS = {"picture": ("Configuration", "Blue: the configuration found. Grey: the start. Red, green and blue arms: x, y and z of "
+                        "a target frame; rings and rods: target points and directions.")}
 MOTION = ("From the start straight along the joints to the configuration found. This shows both ends; it is no planned motion, and "
           "clearances are kept at its end only.")
 
@@ -137,8 +138,6 @@ def write_ik(outcome: IKOutcome, folder: str | Path, *, overwrite: bool = False,
         picture = draw(loaded.model, loaded.start, result.q, found, loaded.file.name, summary["verdict"])
         pasted = "# The configuration found: the mapping under 'start:' of a problem file, with 'rest: true' beside it\n" + dump(
             configuration_by_name(loaded.model, result.q))
-        page = render(summary, picture, pasted, loaded.expanded(),
-                      motion(ik_scene(loaded.model, loaded.start, result, found)))
         (partial / "ik.yaml").write_text(loaded.expanded(), encoding="utf-8")
         (partial / "configuration.yaml").write_text(pasted, encoding="utf-8")
         rows = [list(row.values()) for row in coordinate_rows(loaded, result.q)]
@@ -146,20 +145,14 @@ def write_ik(outcome: IKOutcome, folder: str | Path, *, overwrite: bool = False,
         write_arrays(partial / "configuration.npz", {
             "q0": loaded.start, "q": result.q, "path": result.path, "names": np.array(loaded.model.coordinate_names, np.str_),
             "task_names": np.array(list(result.residuals), np.str_), "residuals": np.array(list(result.residuals.values()))})
-        (partial / "picture.png").write_bytes(picture)
-        (partial / "report.html").write_text(page, encoding="utf-8")
-        write_summary(partial, summary)
+        write_report(partial, "ik.html.j2", summary, {"picture": picture}, CAPTIONS, title=summary["name"], pasted=pasted,
+                     joints=[_between_limits(row) for row in summary["coordinates"]], expanded=loaded.expanded(),
+                     motion_caption=MOTION, **motion(ik_scene(loaded.model, loaded.start, result, found)))
     return Path(folder)
 
 
-def render(summary: Mapping[str, Any], picture: bytes, pasted: str, expanded: str, player: Mapping[str, Any]) -> str:
-    """The report as one page that needs no network and no other file."""
-    joints = []
-    for row in summary["coordinates"]:
-        low, high = float(row["lower"]), float(row["upper"])
-        bounded = np.isfinite([low, high]).all() and high > low
-        joints.append({**row, **{f"{key}_at": 100.0 * (row[key] - low) / (high - low) if bounded else None
-                                 for key in ("start", "solution")}})
-    return str(environment().get_template("ik.html.j2").render(
-        s=summary, title=summary["name"], joints=joints, picture=base64.b64encode(picture).decode("ascii"), pasted=pasted,
-        expanded=expanded, facts=list(summary["provenance"].items()), motion_caption=MOTION, **player))
+def _between_limits(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A coordinate with the positions of its start and solution between its limits, in percent; None without limits."""
+    low, high = float(row["lower"]), float(row["upper"])
+    bounded = np.isfinite([low, high]).all() and high > low
+    return {**row, **{f"{key}_at": 100.0 * (row[key] - low) / (high - low) if bounded else None for key in ("start", "solution")}}

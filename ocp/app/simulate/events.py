@@ -20,7 +20,6 @@ from ocp.certify.events import watch
 from ocp.mpc.evaluate import values
 from ocp.problem import System
 from ocp.simulation import Leg, Motion
-from ocp.simulation.run import apart
 
 MAX_STEPS, MAX_EVENTS = 2000, 200
 RTOL, ATOL = 1e-9, 1e-12
@@ -65,7 +64,7 @@ def _anew(leg: Leg, switches: ca.Function, first: int) -> tuple[list[float], tup
             if len(times) > MAX_EVENTS or not np.isfinite(x).all():
                 return None
         states.append(x)
-    away = np.abs(apart(system.space, leg.x[first:], np.array(states)))
+    away = np.abs(system.space.apart(leg.x[first:], np.array(states)))
     k, i = divmod(int(np.argmax(away)), away.shape[1])
     return times, (float(away[k, i]), system.space.tangent_names[i], float(leg.t[first + k]))
 

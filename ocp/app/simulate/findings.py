@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import casadi as ca
 import numpy as np
 
 from ocp.bridge import closed
+from ocp.guesses.sampling import polyline
 from ocp.mpc.evaluate import values, violations
 from ocp.mpc.result import Violation
-from ocp.problem import Phase, Solution, Status, Trajectory
+from ocp.problem import Phase, Solution, Status
 from ocp.problem.solution import join
 from ocp.reductions.algebraic_elimination import with_unknowns
 from ocp.reductions.algebraic_equations import state_equations
 from ocp.simulation import Leg, Motion
-from ocp.spaces import Space
 
 
 @dataclass(frozen=True)
@@ -132,42 +131,11 @@ def away_from(motion: Motion) -> tuple[float, str] | None:
 def as_solution(motion: Motion) -> Solution:
     """The motion as a solution of its problem, algebraic unknowns included, for the pages that show solutions."""
     stated = state_equations(motion.problem).phases
-    pairs = [(leg.phase, _trajectory(leg)) if phase.system.residual is None else with_unknowns(phase, leg.phase, _trajectory(leg))
-             for leg, phase in zip(motion.legs, stated, strict=False)]
+    paths = [polyline(leg.phase.system.space, leg.t, leg.x, leg.u) for leg in motion.legs]
+    pairs = [(leg.phase, path) if phase.system.residual is None else with_unknowns(phase, leg.phase, path)
+             for leg, path, phase in zip(motion.legs, paths, stated, strict=False)]
     whole = len(pairs) == len(motion.problem.phases)  # linkages name phases that a shorter motion does not reach
     problem = replace(motion.problem, phases=tuple(phase for phase, _ in pairs), linkages=motion.problem.linkages if whole else ())
-    paths = tuple(path for _, path in pairs)
-    return Solution(problem, f"simulation, {motion.integrator}", {}, Status.CONVERGED, float("nan"), join(paths), (), {},
-                    parts=paths if len(paths) > 1 else ())
-
-
-def _trajectory(leg: Leg) -> Trajectory:
-    """States move on the manifold from knot to knot, controls stay at the guess."""
-    space, t, x, u = leg.phase.system.space, leg.t, leg.x, leg.u
-    between = None if space.is_vector_space else _between(space)
-
-    def state(times: Any) -> np.ndarray:
-        flat = np.clip(np.atleast_1d(np.asarray(times, float)), t[0], t[-1])
-        if between is None:
-            found = np.column_stack([np.interp(flat, t, column) for column in x.T])
-        else:
-            i = np.clip(np.searchsorted(t, flat, side="right") - 1, 0, max(0, len(t) - 2))
-            j = np.minimum(i + 1, len(t) - 1)
-            share = (flat - t[i]) / np.where(t[j] > t[i], t[j] - t[i], 1.0)
-            found = np.asarray(between(x[i].T, x[j].T, share[None, :])).T
-        return found if np.ndim(times) else found[0]
-
-    def control(times: Any) -> np.ndarray:
-        flat = np.atleast_1d(np.asarray(times, float))
-        if not len(u):
-            found = np.zeros((len(flat), leg.phase.system.nu))
-        else:
-            found = u[np.clip(np.searchsorted(t, flat, side="right") - 1, 0, len(u) - 1)]
-        return found if np.ndim(times) else found[0]
-
-    return Trajectory(t, x, u, t[:len(u)], state, control)
-
-
-def _between(space: Space) -> ca.Function:
-    a, b, r = ca.SX.sym("a", space.nx), ca.SX.sym("b", space.nx), ca.SX.sym("r")
-    return ca.Function("between", [a, b, r], [ca.densify(space.plus(a, r * space.minus(a, b)))])
+    parts = tuple(path for _, path in pairs)
+    return Solution(problem, f"simulation, {motion.integrator}", {}, Status.CONVERGED, float("nan"), join(parts), (), {},
+                    parts=parts if len(parts) > 1 else ())

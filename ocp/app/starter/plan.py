@@ -59,7 +59,7 @@ def make_plan(robot: Mechanism) -> Plan:
     floating, bare = tuple(lock), _bare(model)
     lock |= bare
     held = robot.locked(lock) if lock else robot
-    q0 = _inside(held.model, resting(model) if not lock else _without(model, resting(model), lock))
+    q0 = _inside(held.model, resting(model) if not lock else without(model, resting(model), lock))
     driven = {name for motor in held.motors for name, _ in motor.gears}
     joints = [(i, body.joint) for i, body in enumerate(held.model.bodies)
               if body.joint.mimic is None and held.model.kind(i).nv == 1 and held.model.kind(i).nq == 1]
@@ -105,7 +105,8 @@ def _bare(model: Model) -> dict[str, list[float]]:
             for i, body in enumerate(model.bodies) if body.name in bodies}
 
 
-def _without(model: Model, q: np.ndarray, lock: dict[str, list[float]]) -> np.ndarray:
+def without(model: Model, q: np.ndarray, lock: dict[str, list[float]]) -> np.ndarray:
+    """The configuration without the joints that are locked."""
     keep = np.ones(model.nq, dtype=bool)
     for i, body in enumerate(model.bodies):
         if body.joint.name in lock:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from ocp.app.files.robot.states import configuration_by_name
 from ocp.app.pages.meshes import UnreadableMesh, whole_mesh
 from ocp.app.pages.scene import placed, solid_of
 from ocp.app.robot import NamedRobot, ends, resting, single_joints
+from ocp.app.starter.plan import without
 from ocp.app.starter.text import flow, rendered, rpy_of
 from ocp.control.ik import solve_ik
 from ocp.control.tasks import pose_task, position_task, posture_task
@@ -71,10 +72,14 @@ def standing_file(robot: NamedRobot, command: str) -> str:
     return _file(robot, command, *standing(robot))
 
 
-def walking_file(robot: NamedRobot, gait: str, command: str, receding: bool = False) -> str:
-    """A problem file of a gait; receding: with a horizon in which it repeats. Raises ProblemError for robots that do not stand on
-    feet and gaits that they do not have."""
+def walking_file(robot: NamedRobot, gait: str, command: str, *, receding: bool = False, legs: bool = False) -> str:
+    """A problem file of a gait; receding: with a horizon in which it repeats; legs: joints that move no foot are locked. Raises
+    ProblemError for robots that do not stand on feet and gaits that they do not have."""
     model, (root, q, feet) = robot.mechanism.model, standing(robot, points=gait != "stand")
+    lock = _beside_legs(model, q, feet) if legs else {}
+    if lock:
+        q, robot = without(model, q, lock), replace(robot, mechanism=robot.mechanism.locked(lock))
+        root, model = robot.mechanism.model.body_index(model.bodies[root].name), robot.mechanism.model
     at = {foot.frame: pose_of(model, q, foot.frame)[1].tolist() for foot in feet}
     swings_of(gait, list(at), roles(at))  # raises
     q = _on_the_ground(model, q, root, feet)
@@ -83,7 +88,7 @@ def walking_file(robot: NamedRobot, gait: str, command: str, receding: bool = Fa
     return rendered(
         "walking.yaml.j2", command=command, robot=robot, gait=gait, **written,
         feet={foot.frame: foot.contact_text(model, q, {"gains": [0, 50]} if receding else {"clearance": 0}) for foot in feet},
-        given={"robot": robot.file, **({"root": robot.root} if robot.path.suffix == ".urdf" else {})},
+        given={"robot": robot.file, **({"root": robot.root} if robot.path.suffix == ".urdf" else {})}, lock=lock,
         weight=float(f"{holding:.2g}"), moves=PATTERNS[gait].groups not in (None, ALL),
         lift=min(0.05, round(0.15 * tall, 3)), advance=round(0.3 * tall, 2), periodic=_on_points(feet) and not receding,
         end=PATTERNS[gait].stance / 2,
@@ -91,7 +96,7 @@ def walking_file(robot: NamedRobot, gait: str, command: str, receding: bool = Fa
 
 
 def _horizon(model: Model, q: np.ndarray, root: int, tall: float, holding: float, steps: bool) -> dict[str, Any]:
-    """What a receding horizon of a gait needs more. Times go as those of a pendulum as long as the robot is tall [m]; holding
+    """Numbers of a receding horizon of a gait. Times go as those of a pendulum as long as the robot is tall [m]; holding
     [N^2 m^2]: efforts are weighed so that standing costs half a unit."""
     calm = np.full(model.nv, 0.03)
     calm[model.v_slice(root)] = [0, 0, 0, 1, 1, 1]
@@ -99,6 +104,18 @@ def _horizon(model: Model, q: np.ndarray, root: int, tall: float, holding: float
     return {"trunk": model.bodies[root].name, "rpy": _short(rpy_of(pose_of(model, q, model.bodies[root].name)[0])),
             "swing": swing, "length": round(3 * swing, 2), "speed": round(0.9 * tall, 2) if steps else 0, "calm": calm.tolist(),
             "effort": float(f"{0.5 / holding:.2g}"), "low": float(f"{0.25 * tall:.2g}"), "push": float(f"{3 * model.mass:.2g}")}
+
+
+def _beside_legs(model: Model, q: np.ndarray, feet: list[Foot]) -> dict[str, list[float]]:
+    """Where the joints are that move no foot."""
+    moving = set[int]()
+    for foot in feet:
+        body = model.frame(foot.frame).body
+        while body >= 0:
+            moving.add(body)
+            body = model.bodies[body].parent
+    return {body.joint.name: _short(q[model.q_slice(i)]) for i, body in enumerate(model.bodies)
+            if i not in moving and model.kind(i).nv and body.joint.mimic is None}
 
 
 def _holding(model: Model, q: np.ndarray, root: int, feet: list[Foot]) -> float:
@@ -121,7 +138,7 @@ def _on_the_ground(model: Model, q: np.ndarray, root: int, feet: list[Foot]) -> 
         turn, at = pose_of(model, q, foot.frame)
         place = np.array([*(at - shift)[:2], at[2] - low[foot.frame]])
         tasks.append(pose_task(foot.frame, turn, place) if len(foot.points) > 1 else position_task(foot.frame, place))
-    return _kept(q, solve_ik(model, [tasks, pose_task(model.bodies[root].name, R, p - shift)], q0=q, tolerance=10.0**-EXACT).q)
+    return _merged(q, solve_ik(model, [tasks, pose_task(model.bodies[root].name, R, p - shift)], q0=q, tolerance=10.0**-EXACT).q)
 
 
 def _on_points(feet: list[Foot]) -> bool:
@@ -225,10 +242,10 @@ def _bent(model: Model, q: np.ndarray, root: int, under: bool) -> np.ndarray | N
         if np.isfinite(lower[at]) and np.isfinite(upper[at]):
             start[at] += np.clip((lower[at] + upper[at]) / 2 - q[at], -NUDGE, NUDGE)
     answer = solve_ik(model, [tasks, posture_task(q[list(single.values())], joints=list(single))], q0=start, restarts=0)
-    return _kept(q, answer.q) if max(answer.residuals[task.name] for task in tasks) < SAME else None
+    return _merged(q, answer.q) if max(answer.residuals[task.name] for task in tasks) < SAME else None
 
 
-def _kept(before: np.ndarray, after: np.ndarray) -> np.ndarray:
+def _merged(before: np.ndarray, after: np.ndarray) -> np.ndarray:
     """The configuration after, with what hardly moved where it was."""
     return np.where(np.abs(after - before) < SAME, before, after)
 

@@ -25,11 +25,12 @@ RANK = 1e-3  # singular values of a Jacobian that count, beside the largest, or 
 
 
 def write_starter(robot: NamedRobot, kind: str, *, frame: str | None = None, gait: str = "", mpc: bool = False,
-                  out: Path | None = None, overwrite: bool = False, command: Sequence[str] = ()) -> Path:
+                  legs: bool = False, out: Path | None = None, overwrite: bool = False, command: Sequence[str] = ()) -> Path:
     """Write a starter file of the kind ``move``, ``pose``, ``mpc``, ``ik``, ``wbc`` or ``gait``; returns it.
 
     frame: moved by ``pose`` and ``ik``; default: a tool or hand by its name, else the end of the longest branch. mpc: a gait
-    repeats in a receding horizon. Raises ProblemError for robots that cannot move, and where the file is there.
+    repeats in a receding horizon; legs: in a gait all other joints are locked. Raises ProblemError for robots that cannot move, and
+    where the file is there.
     """
     place = out or Path(f"{robot.stem}_{gait or kind}{'_mpc' * (mpc and bool(gait))}.yaml")
     if place.exists() and not overwrite:
@@ -37,7 +38,7 @@ def write_starter(robot: NamedRobot, kind: str, *, frame: str | None = None, gai
     if not robot.file.startswith(COLLECTION):
         robot = replace(robot, file=_seen(robot.path, place.parent))
     said = " ".join(command) or "ocp init"
-    text = walking_file(robot, gait, said, mpc) if kind == "gait" else _text(robot, kind, frame, said)
+    text = walking_file(robot, gait, said, receding=mpc, legs=legs) if kind == "gait" else _text(robot, kind, frame, said)
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_text(text, encoding="utf-8")
     return place

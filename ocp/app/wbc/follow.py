@@ -103,15 +103,13 @@ def _between_knots(phase: Phase, t: np.ndarray, x: np.ndarray, t_u: np.ndarray, 
     for k in range(len(h)):
         own = (t_u >= t[k] if first else t_u > t[k]) & (t_u <= t[k + 1] if last else t_u < t[k + 1])
         inputs[k] = BarycentricInterpolator(t_u[own], u[own])(t[k] + s * h[k])
-    at, xi = ca.SX.sym("x", system.space.nx), ca.SX.sym("xi", system.space.ndx)
-    plus = ca.Function("plus", [at, xi], [system.space.plus(at, xi)]).map(len(h))
     rate = system.rate.map(len(h))
     times, states, rates = t[:-1] + np.outer(s[::2], h), [x[:-1]], []
     for j in range(parts + 1):
         now = states[j]
 
         def rate_at(i: int, move: np.ndarray, now: np.ndarray = now) -> np.ndarray:
-            there = np.asarray(plus(now.T, move.T).full())
+            there = system.space.moved(now, move).T
             found = rate(t[:-1] + s[i] * h, there, inputs[:, i].T, np.tile(p[:, None], len(h)))
             return np.asarray(found.full()).T
 
@@ -122,7 +120,7 @@ def _between_knots(phase: Phase, t: np.ndarray, x: np.ndarray, t_u: np.ndarray, 
             k2 = rate_at(2 * j + 1, step / 2 * k1)
             k3 = rate_at(2 * j + 1, step / 2 * k2)
             k4 = rate_at(2 * j + 2, step * k3)
-            states.append(np.asarray(plus(now.T, (step / 6 * (k1 + 2 * k2 + 2 * k3 + k4)).T).full()).T)
+            states.append(system.space.moved(now, step / 6 * (k1 + 2 * k2 + 2 * k3 + k4)))
 
     def joined(values: np.ndarray) -> np.ndarray:  # [parts + 1, intervals, n]: the last of each interval is the next one's first
         return np.concatenate([values[:-1].swapaxes(0, 1).reshape(-1, values.shape[2]), values[-1:, -1]])

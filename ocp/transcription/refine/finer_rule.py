@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,8 @@ from ocp.transcription.mesh import Mesh
 from ocp.transcription.part import graph_kind, join
 
 Array = np.ndarray
+#: (t [k], x [k, nx], u [k, nu], p [np, k]) -> inputs [k, nu] whose algebraic unknowns solve their equations
+Inputs = Callable[[Array, Array, Array, Array], Array]
 
 #: points of the finer rule beyond the scheme's own; two would do for its leading term
 EXTRA_POINTS = 3
@@ -104,10 +106,11 @@ class Found:
 
 
 class PhaseFunctions:
-    """The rate, running cost and constraints of a phase as one function of (t, x, u, p, centre of the chart, duration)."""
+    """The rate, running cost and constraints of a phase as one function of (t, x, u, p, centre of the chart, duration); inputs:
+    those of the motion between nodes, None: polynomials."""
 
-    def __init__(self, phase: Phase, form: Form):
-        system, space = phase.system, phase.system.space
+    def __init__(self, phase: Phase, form: Form, inputs: Inputs | None = None):
+        system = phase.system
         kind = graph_kind(system)
         t, x, u, p, T = kind.sym("t"), kind.sym("x", system.nx), kind.sym("u", system.nu), kind.sym("p", system.np), kind.sym("T")
         chart = kind.sym("chart", form.centre_size)
@@ -118,7 +121,7 @@ class PhaseFunctions:
         path = [hard_rows(c, here) for c in held]
         whole = [hard_rows(c, here) for c in phase.constraints if c.at is At.INTEGRAL]
         rows, integrals = join(kind, path), join(kind, whole)
-        self.form, self.size = form, form.size
+        self.form, self.size, self.inputs = form, form.size, inputs
         outputs = [form.rate(x, system.rate(*here), chart, T), T * cost, rows.expression, T * integrals.expression]
         self._function = ca.Function("between", [t, x, u, p, chart, T], [ca.densify(o) for o in outputs])
         self.path_bounds, self.path_names = Bounds(rows.lower, rows.upper), rows.names
@@ -127,8 +130,6 @@ class PhaseFunctions:
         self.path_constraints = [c.name for c, r in zip(held, path, strict=True) for _ in r.names]
         firsts = np.cumsum([0, *(len(r.names) for r in path)])
         self.cones = [(int(first), c.unit) for c, first in zip(held, firsts[:-1], strict=True) if c.sense is Sense.CONE]
-        a, d = ca.SX.sym("a", system.nx), ca.SX.sym("d", self.size)
-        self._plus = ca.Function("plus", [a, d], [space.plus(a, d) if form.tangent else a + d])
 
     def __call__(self, t: Array, x: Array, u: Array, p: Array, chart: Array, T: float) -> list[Array]:
         """At k times: [k], [k, nx], [k, nu] -> scaled rates [k, size], costs [k], rows [k, m], integrands [k, i]."""
@@ -149,7 +150,7 @@ class PhaseFunctions:
 
     def plus(self, x: Array, d: Array) -> Array:
         """States x [k, nx] displaced by tangent vectors d [k, ndx]."""
-        return np.asarray(self._plus(x.T, d.T)).T
+        return self.form.space.moved(x, d) if self.form.tangent else x + d
 
     def scale(self, x: Array) -> Array:
         """1 + the largest size of each component of the state [size]; 1 where that is no coordinate."""
@@ -202,8 +203,9 @@ class PhaseFunctions:
         times = (seen.start + seen.T * (mesh.edges[group][:, None] + h[:, None] * there)).ravel()
 
         def under(u: Array) -> list[Array]:
-            clipped = seen.phase.control_bounds.clip(u).reshape(len(centre), -1)
-            return [f.reshape(count, len(there), -1) for f in self(times, x, clipped, seen.p, centre, seen.T)]
+            own = seen.phase.control_bounds.clip(u).reshape(len(centre), -1)
+            own = own if self.inputs is None else self.inputs(times, x, own, np.repeat(seen.p[:, None], len(times), axis=1))
+            return [f.reshape(count, len(there), -1) for f in self(times, x, own, seen.p, centre, seen.T)]
 
         rate, running, rows, integrands = under(control)
         again = h[:, None, None] * np.einsum("ri,gik->grk", legendre.integral_matrix(r, v, there), rate[:, :-1])
@@ -218,8 +220,7 @@ class PhaseFunctions:
         found.state[group] = np.max(each, axis=1, initial=0.0)
         found.blame(group, each, self.form.names)
         found.gap[group] = np.max(np.abs(finer.off[:, -1]) / seen.ranges, axis=1, initial=0.0)
-        defect = np.einsum("i,gik->gk", finer.v, np.abs(finer.rate - finer.derivative))
-        found.defect[group] = h * np.max(defect / seen.ranges, axis=1, initial=0.0)
+        found.defect[group] = h * (np.max(np.abs(finer.rate - finer.derivative) / seen.ranges, axis=2, initial=0.0) @ finer.v)
         found.ends[:] += np.sum(np.abs(finer.off[:, -1] / seen.scale), axis=0)
         found.decay[group] = _decay(finer.rate / seen.scale * h[:, None, None], finer.r, finer.v, finer.indices.shape[1])
 

@@ -7,13 +7,13 @@ times the tightening, and a note says so.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ocp.nlp import NLP
-from ocp.nlp.names import parts_of_name
+from ocp.nlp.names import parts_of_name, phase_of
 from ocp.problem import Problem, Solution
 from ocp.thresholds import ROUNDING, TIGHTENING
 from ocp.transcription.mesh import Mesh
@@ -98,15 +98,21 @@ def bounds_of(nlp: NLP) -> Bounds:
     return nlp.x_lower, nlp.x_upper, nlp.g_lower, nlp.g_upper
 
 
-def price(solution: Solution, before: Bounds) -> float:
-    """The cost of tightening, to first order: multipliers times tightening. before: bounds as they were without it."""
+def prices(solution: Solution, before: Bounds, meshes: Mapping[str, Mesh]) -> list[Array]:
+    """The cost of tightening by phase and interval, to first order: multipliers times tightening. before: bounds as they were
+    without it; meshes: by phase, "" of a single one."""
     found = solution.optimality
-    total = 0.0
+    costs = {name: np.zeros(len(mesh.widths)) for name, mesh in meshes.items()}
     with np.errstate(invalid="ignore"):  # no bound less no bound
         moved = [np.nan_to_num(np.abs(now - was), nan=0.0) for now, was in zip(bounds_of(found.nlp), before, strict=True)]
-    for lam, low, high in ((found.lam_x, *moved[:2]), (found.lam_g, *moved[2:])):
-        total += float(np.abs(lam) @ np.where(lam > 0, high, low))
-    return total
+    for names, lam, low, high in ((found.nlp.variables, found.lam_x, *moved[:2]), (found.nlp.constraints, found.lam_g, *moved[2:])):
+        own = np.abs(lam) * np.where(lam > 0, high, low)
+        for i in np.flatnonzero(own):
+            phase = "" if len(meshes) == 1 else phase_of(names[i])
+            s = meshes[phase].located[parts_of_name(names[i])[1]]
+            at = np.searchsorted(meshes[phase].edges, s - ROUNDING.coincident, side="right") - 1
+            costs[phase][np.clip(at, 0, len(costs[phase]) - 1)] += own[i]
+    return list(costs.values())
 
 
 def _spread(amounts: Array) -> Array:

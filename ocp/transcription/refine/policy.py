@@ -97,12 +97,12 @@ def next_plan(plan: Plan, errors: PhaseErrors, rules: Rules) -> Plan:
 
 def halved(plan: Plan) -> Plan:
     """Every interval cut in two."""
-    return cut(plan, 2)
+    return cut(plan, [2] * plan.intervals)
 
 
-def cut(plan: Plan, pieces: int) -> Plan:
+def cut(plan: Plan, pieces: Sequence[int]) -> Plan:
     """Every interval cut into so many equal pieces."""
-    return _built(plan, [(pieces, degree) for degree in plan.degrees], [False] * plan.intervals)
+    return _built(plan, list(zip(pieces, plan.degrees, strict=True)), [False] * plan.intervals)
 
 
 def _lowered(degree: int, error: float, decay: float, rules: Rules) -> int:

@@ -119,3 +119,45 @@ def test_a_gait_begins_on_the_ground(tmp_path):
     ("g1_29dof_rev_1_0", "step", 2), (str(MODELS / "humanoid.urdf"), "walk", 2)])
 def test_robots_of_the_collection_walk(name, gait, feet, tmp_path):
     walks(name, gait, tmp_path, feet)
+
+
+def test_a_gait_that_repeats_is_written_in_the_scale_of_the_robot(tmp_path, monkeypatch, capsys):
+    """Lengths of the trunk, torques of standing: from the statics of the posture, written once more."""
+    from commands import call
+
+    monkeypatch.chdir(tmp_path)
+    assert call("init", MODELS / "quadruped.urdf", "--gait", "trot", "--mpc") == 0
+    assert "now run: ocp mpc quadruped_trot_mpc.yaml" in capsys.readouterr().out
+    loaded = load_problem("quadruped_trot_mpc.yaml")
+    model, first = loaded.model, loaded.problem.phases[0]
+    q = np.array(first.start.value)[:model.nq]
+    assert loaded.mpc.problem.table.again == 1
+    assert loaded.mpc.options.horizon == pytest.approx(3 * loaded.problem.phases[1].duration.guess, abs=0.01)
+    up = np.array([0, 0, model.mass * 9.81 / 4])
+    bias = np.array(alg.bias_force(model, q, np.zeros(model.nv))).ravel()
+    feet = [c.frame for c in first.system.robot.constraints]
+    assert len(feet) == 4
+    torques = bias - sum(np.array(alg.frame_jacobian(model, q, foot, "world_aligned"))[:3].T @ up for foot in feet)
+    (effort,) = (cost for cost in first.costs if cost.name == "effort")
+    assert effort.weights[0] * np.sum(torques[6:] ** 2) == pytest.approx(0.5, rel=0.05)
+    assert loaded.mpc.tracked[0].within == pytest.approx(0.25 * q[2], rel=0.05)
+
+
+@installed
+def test_two_points_are_walked_on(tmp_path):
+    """Bolt's gait repeats itself: its start is free, near the posture of its file, and the mass centre sways over the feet."""
+    place = write_starter(read_robot("bolt", root="free_flyer"), "gait", gait="walk", out=tmp_path / "x.yaml")
+    problem = load_problem(place).problem
+    phases, model = problem.phases, problem.phases[0].system.model
+    assert {one.name: len(one.lower) for one in problem.linkages} == {"advances": 2, "repeats": model.nq - 3 + model.nv}
+    assert phases[0].start is None or not any(phases[0].start.fixed)
+    first, last = phases[0].guess.x[0], phases[-1].guess.x[-1]
+    np.testing.assert_allclose(last[2:], first[2:], atol=1e-5)
+    assert last[0] - first[0] == pytest.approx(0.1, abs=1e-5)
+    assert first[model.q_slice(model.joint_index("FL_KFE"))] == pytest.approx(-np.pi / 2, abs=0.3)
+    sideways = [np.array(alg.centre_of_mass(model, phase.guess.x[-1][:model.nq])).ravel()[1] for phase in (phases[1], phases[4])]
+    feet = [np.array(alg.frame_pose(model, first[:model.nq], f"{side}_FOOT").p).ravel()[1] for side in ("FR", "FL")]
+    assert 0 < sideways[0] / feet[0] < 1
+    assert sideways[1] == pytest.approx(-sideways[0], abs=0.1 * abs(feet[0]))
+    with pytest.raises(ProblemError, match="stands on two points"):
+        write_starter(read_robot("bolt", root="free_flyer"), "gait", gait="stand", out=tmp_path / "y.yaml")

@@ -43,8 +43,8 @@ def test_the_report_has_table_and_pictures(swept):
     found = Page((swept / "out" / "report.html").read_text())
     assert not [link for link in found.links if link and not link.startswith("data:")]
     pictured = [image["alt"] for image in found.all("img")]
-    assert pictured == ["Parallel coordinates of the sweep", "Response surface of the sweep", "Success map of the sweep",
-                        "Pareto front of the sweep"]
+    assert pictured == [f"Plot: {title} of the sweep" for title in (
+        "Parallel coordinates", "Response surface", "Success map", "Pareto front")]
     cells = [attributes["data-key"] for attributes in found.all("td") if "data-key" in attributes]
     assert "108.0" in " ".join(str(float(key)) if re.match(r"\d", key or "") else "" for key in cells) or "108" in str(cells)
     assert "6 of 6 cases are certified" in " ".join(found.words)

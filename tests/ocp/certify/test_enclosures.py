@@ -6,8 +6,8 @@ import pytest
 from row_trees import tree_of
 
 from dynamics import algorithms as alg
-from ocp.reach import intervals
 from ocp.certify.enclosures import sharp_times
+from ocp.reach import intervals
 from ocp.thresholds import SEARCH
 
 EDGES = np.linspace(0.0, 1.0, 81)

@@ -23,7 +23,8 @@ def test_a_step_of_the_feet_is_met_by_half_of_it_before():
 
 
 def test_a_periodic_walk_sways_from_foot_to_foot():
-    """Support on feet at d and -d in turn: c = d (1 - cosh(w (t - T/2)) / cosh(w T/2)) on the first, the mirror image on the other."""
+    """Support on feet at d and -d in turn: c = d (1 - cosh(w (t - T/2)) / cosh(w T/2)) on the first, the mirror image
+    on the other."""
     d, T, w = np.array([0.0, 0.1, 0.0]), 0.5, 4.0
     t, c, v = sway(2 * T, lambda time: d * (-1) ** (T <= time < 1.999 * T), 9.81 / w**2, 9.81, periodic=True)
     first = 1 - np.cosh(w * (t[:101] - T / 2)) / np.cosh(w * T / 2)

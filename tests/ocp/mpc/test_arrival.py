@@ -35,8 +35,11 @@ def test_the_motion_arrives_at_its_time_and_stays():
 
 
 def test_with_a_length_the_end_recedes():
-    loop = run(**{"mpc.horizon": "1"})
-    assert loop.x[np.searchsorted(loop.t, 1.0), 0] < 0.9
+    assert not run().notes
+    for changes in ({"mpc.horizon": "1"}, {"phase.final": "{q: 1}"}):
+        loop = run(**changes)
+        assert loop.x[np.searchsorted(loop.t, 1.0), 0] < 0.9
+        assert "recedes" in loop.notes[0]
 
 
 def test_a_push_on_the_way_does_not_delay_it():

@@ -198,3 +198,22 @@ def test_a_quadruped_stands_and_trots(name, changes, moved):
     assert not run.failures
     assert run.x[:, 2].min() > 0.2
     assert run.x[-1, 0] >= moved
+
+
+@pytest.mark.slow
+def test_a_humanoid_balances_on_flat_feet():
+    """Pushed twice on MuJoCo: the mass centre is over the feet when it ends, upright, and no sole has moved by a millimetre."""
+    pytest.importorskip("mujoco")
+    loaded = load_problem(PROBLEMS / "mpc" / "humanoid_balance.yaml", {"mpc.duration": "1.2"})
+    run = prepare_loaded(loaded).run()
+    assert run.ok
+    assert not run.failures
+    assert [push.recovered for push in run.recoveries][0]
+    model, ends = loaded.model, run.fine_x[[0, -1]]
+    for frame in ("l_sole", "r_sole"):
+        before, after = (alg.frame_pose(model, ca.DM(x[:model.nq]), frame) for x in ends)
+        assert np.array(ca.DM(after.p - before.p)).ravel() == pytest.approx(0.0, abs=1e-3)
+    com = np.array(ca.DM(alg.centre_of_mass(model, ca.DM(ends[1, :model.nq])))).ravel()
+    assert com[:2] == pytest.approx([0.03, 0.0], abs=0.02)
+    assert np.abs(run.fine_x[:, 4:7]).max() < 0.1  # vector part of the quaternion of the base
+    assert np.ptp(np.array([np.array(ca.DM(alg.centre_of_mass(model, ca.DM(x[:model.nq])))).ravel()[1] for x in run.x])) > 2e-3

@@ -1,28 +1,34 @@
 """Answers of iLQR on finer grids, where shorter intervals mend all that fails."""
 
+from dataclasses import replace
+
+import control_problems as known
 import numpy as np
 import pytest
 from scipy.integrate import quad_vec
 from scipy.linalg import expm
 
 import ocp
+from ocp.guesses.motion import from_motion
+from ocp.methods import make_options, method, uncertified
+from ocp.shooting import ilqr
 
 FREQUENCY, DURATION = 30.0, 2.0
 
 
-def oscillator():
+def oscillator(frequency=FREQUENCY):
     p = ocp.Problem("Oscillator", duration=DURATION)
     x, v, u = p.state("x", "m"), p.state("v", "m/s"), p.control("u", "N")
-    p.dynamics({x: v, v: u - FREQUENCY**2 * x})
+    p.dynamics({x: v, v: u - frequency**2 * x})
     p.start(x=0, v=0)
     p.final(x=1, v=0)
     p.cost(u**2)
     return p
 
 
-def least_energy():
+def least_energy(frequency=FREQUENCY):
     """By the Gramian of controllability."""
-    A, B = np.array([[0.0, 1.0], [-FREQUENCY**2, 0.0]]), np.array([[0.0], [1.0]])
+    A, B = np.array([[0.0, 1.0], [-frequency**2, 0.0]]), np.array([[0.0], [1.0]])
     gramian, _ = quad_vec(lambda s: expm(A * s) @ B @ B.T @ expm(A * s).T, 0.0, DURATION, epsabs=1e-10)
     return float(np.linalg.solve(gramian, [1.0, 0.0])[0])
 
@@ -44,3 +50,23 @@ def test_a_number_of_intervals_that_is_asked_for_stays():
     assert not found.ok
     assert len(found.solution.trajectory.u) == 101
     assert not any(one.rule == "finer_mesh" for one in found.solution.strategy)
+
+
+def test_intervals_are_halved_as_often_as_the_order_asks_for():
+    """Steps a radian long: halving them once leaves errors above their tolerance."""
+    found = oscillator(2 * FREQUENCY).solve("ilqr", kernels="interpreted")
+    assert found.ok
+    assert found.solution.freeze["intervals"] >= 400
+    assert found.objective == pytest.approx(least_energy(2 * FREQUENCY), rel=0.01)
+
+
+def test_searches_on_shorter_intervals_begin_with_the_multipliers():
+    """Those of the end of a block's motion over d in a second are the slopes of 12 d^2 - 12 d v + 4 v^2 at v = 0, with the other
+    sign."""
+    options = make_options("ilqr", {"kernels": "interpreted"})
+    found = uncertified(method("ilqr").reduce(known.block_move(1.0), options), "ilqr", options)
+    program = ilqr.on_finer_grid(from_motion(found.problem, (found.trajectory,)), options, found)
+    scale = found.objective / 12
+    assert program.multipliers[-1][:2] == pytest.approx([-24 * scale, 12 * scale], rel=1e-3)
+    first, without = (ilqr.run(own).iterations[0]["gradient"] for own in (program, replace(program, multipliers=None)))
+    assert first < 0.1 * without

@@ -70,8 +70,8 @@ AnyGait = Annotated[
 
 
 class GaitPhase(RobotPhase):
-    """Fields of all phases of a gait: start and 'at: start' of the first, final and 'at: final' of the last; the guess is the posture
-    at the start, where that leaves it free."""
+    """Fields of all phases of a gait: start and 'at: start' of the first, final and 'at: final' of the last; the guess is the
+    posture at the start, where that leaves it free."""
 
     duration: sections.Duration | None = Key("given by the gait", None)  # type: ignore[assignment]
 
