@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
@@ -130,10 +130,7 @@ def _certified(solution: Solution, tolerances: Tolerances) -> Solution:
     named_phases = [phase.name if len(phases) > 1 else "" for phase in phases]
     names = [named_phases[i] for i in pieces]
     size, varied = own.done("scale of the objective", lambda: objective.size(motions), (1.0, 1.0))
-    # where reductions keep the phases and their states, the motion of the program is the one that was given
-    same = [one.trajectory.x.shape for one in motions] == [one.trajectory.x.shape for one in of_given]
-    again, whole = ([own.done("re-integration", partial(dynamics.gaps, motion), dynamics.unknown(motion)) for motion in of]
-                    for of in (judged if same else motions, [] if same or judged is motions else of_given))
+    again, whole = _integrated(own, motions, of_given, judged)
     defects = [own.done("defect between knots", partial(dynamics.defects, motion),
                         np.full(len(motion.trajectory.t) - 1, nan)) for motion in motions]
     balances = [b for b in (own.done("energy balance", partial(dynamics.energy_balance, motion),
@@ -179,6 +176,15 @@ def _certified(solution: Solution, tolerances: Tolerances) -> Solution:
                                     "certificate_hamiltonian_gap": np.array([gap])}
     return replace(solution, certificate=certificate, findings=(*solution.findings, *stiff), extra=extra, escape=curved,
                    better_controls=better if principle is not None and not principle.holds else None)
+
+
+def _integrated(own: _Checks, motions: list[Motion], of_given: list[Motion], judged: list[Motion]
+                ) -> Iterator[list[dynamics.Gaps]]:
+    """Both re-integrations: of the program, and of the problem where it is another. Where reductions keep the phases and their
+    states, the motion of the program is the one that was given."""
+    same = [one.trajectory.x.shape for one in motions] == [one.trajectory.x.shape for one in of_given]
+    for of in (judged if same else motions, [] if same or judged is motions else of_given):
+        yield [own.done("re-integration", partial(dynamics.gaps, motion), dynamics.unknown(motion)) for motion in of]
 
 
 def _violations(own: _Checks, motions: Sequence[Motion], pieces: Sequence[Sequence[Motion]], dropped: Redundant | None,
