@@ -27,7 +27,7 @@ class Factors:
     def __init__(self, matrix: sp.spmatrix):
         check(Activity.CURVATURE)
         matrix = sp.csr_matrix(matrix)
-        self._order = _arranged(matrix)
+        self._order = arranged(matrix)
         self._lu = splu(matrix[self._order][:, self._order].tocsc(), permc_spec="NATURAL")
 
     def solve(self, b: Array) -> Array:
@@ -37,7 +37,7 @@ class Factors:
         return x
 
 
-def _arranged(matrix: sp.csr_matrix, unknowns: int | None = None) -> Array:
+def arranged(matrix: sp.csr_matrix, unknowns: int | None = None) -> Array:
     """Indices along the order of narrower fronts, Cuthill and McKee's or that of the unknowns, each equation among its unknowns;
     densely coupled unknowns come last."""
     n, least = matrix.shape[0], SECOND_ORDER.min_block
@@ -66,19 +66,19 @@ def _fronts(arranged: sp.csr_matrix) -> Array:
     return np.cumsum(np.bincount(first + 1, minlength=n + 1)[:n + 1] - np.bincount(np.arange(1, n + 1), minlength=n + 1))
 
 
-def negative(matrix: sp.spmatrix, unknowns: int | None = None) -> int:
+def negative(matrix: sp.spmatrix, unknowns: int | None = None, order: Array | None = None) -> int:
     """Number of negative eigenvalues of a symmetric matrix: along a banded order, block after block, each with the front to which
     earlier blocks are coupled; cuts are where it is narrow. unknowns: number of indices that are unknowns along time, the others
-    being equations between them; None: all."""
+    being equations between them; None: all; order: that of ``arranged``, where it is known."""
     matrix = sp.csr_matrix(matrix)
     if not matrix.shape[0]:
         return 0
-    order = _arranged(matrix, unknowns)
-    arranged = sp.csr_matrix(matrix[order][:, order])
+    order = arranged(matrix, unknowns) if order is None else order
+    banded = sp.csr_matrix(matrix[order][:, order])
     count, front, update = 0, np.zeros(0, dtype=int), np.zeros((0, 0))
-    for a, b in itertools.pairwise(_narrow(arranged)):
+    for a, b in itertools.pairwise(_narrow(banded)):
         check(Activity.CURVATURE)
-        rows = arranged[a:b]
+        rows = banded[a:b]
         beyond = np.union1d(front[front >= b], rows.indices[rows.indices >= b])
         here, later = front[front < b] - a, np.searchsorted(beyond, front[front >= b])
         k, block, right = len(here), rows[:, a:b].toarray(), rows[:, beyond].toarray()

@@ -17,11 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
 
-from ocp.certify.banded import Factors, negative
+from ocp.certify.banded import Factors, arranged, negative
 from ocp.certify.flat import Values, descent
 from ocp.certify.motion import Motion
 from ocp.interrupts import Activity, check
@@ -109,9 +110,14 @@ class _Scaled:
         return sp.bmat([[self.H - shift * sp.diags(self.W), self.A.T],
                         [self.A, -ROUNDING.regularisation * sp.eye(self.A.shape[0])]], format="csc")
 
+    @cached_property
+    def order(self) -> Array:
+        """The banded order of the matrix, whatever the shift."""
+        return arranged(sp.csr_matrix(self.matrix(1.0)), len(self.columns))
+
     def below(self, shift: float) -> int:
         """Number of eigenvalues below the shift."""
-        return negative(self.matrix(shift), len(self.columns)) - self.A.shape[0]
+        return negative(self.matrix(shift), len(self.columns), self.order) - self.A.shape[0]
 
 
 def judge(local: Local, motions: Sequence[Motion], objective: float, varied: float, values: Values | None = None

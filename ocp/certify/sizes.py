@@ -20,15 +20,14 @@ def variation(motion: Motion, values: Callable[[Array, Array, Array], Array], t:
     own, space = motion.scales, motion.phase.system.space
     tangent, control = (own.wide_tangent, own.wide_control) if wide else (own.tangent, own.control)
     base = values(t, x, u)
-    found = np.zeros_like(base)
     moves = [(space.moved(x, (s * e)[None]), u) for e, scale in zip(np.eye(space.ndx), part * tangent, strict=True)
              for s in (scale, -scale)]
-    moves += [(x, u + s * e) for e, scale in zip(np.eye(u.shape[1]), part * control, strict=True)
-              for s in (scale, -scale)]
-    for states, controls in moves:
-        change = np.abs(values(t, states, controls) - base)
-        found = np.maximum(found, np.where(np.isfinite(change), change, 0.0))
-    return found
+    moves += [(x, u + s * e) for e, scale in zip(np.eye(u.shape[1]), part * control, strict=True) for s in (scale, -scale)]
+    if not moves:
+        return np.zeros_like(base)
+    states, controls = (np.concatenate(stacked) for stacked in zip(*moves, strict=True))
+    change = np.abs(values(np.tile(t, len(moves)), states, controls).reshape(len(moves), *base.shape) - base)
+    return np.asarray(np.where(np.isfinite(change), change, 0.0).max(axis=0))
 
 
 def cost_size(motions: Sequence[Motion], size: Callable[[Motion, Cost | Constraint, Array, Array, Array], Array],

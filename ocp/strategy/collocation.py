@@ -122,11 +122,12 @@ def searching(problem: Problem, options: CollocationOptions, outside: Outside = 
     plans = plans_of(problem, options)
     if resume is not None and "mesh" in resume:
         plans = read_plans(str(resume["mesh"][0]), [phase.name for phase in problem.phases], family.scheme, "checkpoint")
-    estimator = Estimator(problem, [form(phase.system.space, family.states) for phase in problem.phases])
+    certified = judge is not None and policy.by_certificate
+    estimator = Estimator(problem, [form(phase.system.space, family.states) for phase in problem.phases], [
+        Consistent(phase.system).solved if certified and phase.system.residual is not None else None for phase in problem.phases])
     rules = Rules(policy, 1.0 if policy.by_certificate else options.tolerance_mesh, options.record().degree, options.max_degree)
-    criterion = ByMesh(rules.tolerance) if judge is None or not policy.by_certificate else ByCertificate(
-        judge, estimator, (tolerances.gap_segment, tolerances.error_estimate),
-        [None if phase.system.residual is None else Consistent(phase.system).solved for phase in problem.phases])
+    criterion = ByMesh(rules.tolerance) if judge is None or not certified else ByCertificate(
+        judge, estimator, (tolerances.gap_segment, tolerances.error_estimate))
     refinement = Refinement(
         family, rules, criterion, estimator, options.max_passes if max_passes is None else max_passes, options.switches,
         tuple(linear_controls(phase) for phase in problem.phases) if policy.by_certificate else (), options.solver == "ipopt")

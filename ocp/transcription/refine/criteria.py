@@ -24,8 +24,6 @@ from ocp.transcription.refine.plan import Plans
 Array = np.ndarray
 #: from a solution to the same solution with its certificate
 Judge = Callable[[Solution], Solution]
-#: (t [k], x [k, nx], u [k, nu], p [np, k]) -> inputs [k, nu] whose algebraic unknowns solve their equations
-Inputs = Callable[[Array, Array, Array, Array], Array]
 
 #: evaluation points in an interval where bounds are looked at; parabolas give peaks between them
 SAMPLES_PER_INTERVAL = 24
@@ -105,10 +103,10 @@ class ByMesh:
 
 class ByCertificate:
     """The certificate holds. Errors are relative to what it allows: the tolerance of the policy is 1. allowed: gap and defect of a
-    segment, as the certificate judges them; inputs: those that the certificate sees, by phase."""
+    segment, as the certificate judges them."""
 
-    def __init__(self, judge: Judge, estimator: Estimator, allowed: tuple[float, float], inputs: Sequence[Inputs | None]):
-        self.judge, self.estimator, self.of_segment, self.inputs = judge, estimator, allowed, inputs
+    def __init__(self, judge: Judge, estimator: Estimator, allowed: tuple[float, float]):
+        self.judge, self.estimator, self.of_segment = judge, estimator, allowed
         self.still = self.shift = ROUNDING.resolution
 
     def look(self, solution: Solution, estimate: Estimate, plans: Plans, margins: tuple[Margins, ...], before: Verdict | None
@@ -190,12 +188,11 @@ class ByCertificate:
         """Overshoots of bounds of states and path constraints between nodes, by interval; the allowance, by the last
         certificate."""
         parts = solution.parts or (solution.trajectory,)
-        return [self._in_phase(functions, inputs if allowed else None, phase, part, f"{phase.name}: " if len(parts) > 1 else "",
-                               allowed) for functions, inputs, phase, part in zip(
-                                   self.estimator.phases, self.inputs, solution.problem.phases, parts, strict=True)]
+        return [self._in_phase(functions, phase, part, f"{phase.name}: " if len(parts) > 1 else "", allowed)
+                for functions, phase, part in zip(self.estimator.phases, solution.problem.phases, parts, strict=True)]
 
-    def _in_phase(self, functions: PhaseFunctions, inputs: Inputs | None, phase: Phase, part: Trajectory, prefix: str,
-                  allowed: Mapping[str, float]) -> _Overshoots:
+    def _in_phase(self, functions: PhaseFunctions, phase: Phase, part: Trajectory, prefix: str, allowed: Mapping[str, float]
+                  ) -> _Overshoots:
         """Along the motion that the certificate judges: algebraic unknowns solve their equations at every point."""
         places = np.clip(np.linspace(0.0, 1.0, SAMPLES_PER_INTERVAL), ROUNDING.beside, 1.0 - ROUNDING.beside)
         t = part.t[:-1, None] + np.diff(part.t)[:, None] * places
@@ -206,7 +203,8 @@ class ByCertificate:
         if functions.path_names:
             u = np.asarray(part.control(flat)).reshape(len(flat), -1)
             p = np.asarray(system.parameter_values, dtype=float)
-            u = u if inputs is None else inputs(flat, x, u, np.repeat(p[:, None], len(flat), axis=1))
+            if functions.inputs is not None and allowed:
+                u = functions.inputs(flat, x, u, np.repeat(p[:, None], len(flat), axis=1))
             first = len(system.controls)  # those are clipped to their bounds, and parabolas through them are not
             values += [functions(flat, x, u, p, x, float(part.t[-1] - part.t[0]))[2], u[:, first:]]
             bounds = bounds.joined(functions.path_bounds).joined(phase.control_bounds[first:])

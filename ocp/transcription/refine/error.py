@@ -29,7 +29,7 @@ import numpy as np
 from ocp.problem import Finding, Kind, Problem, Solution
 from ocp.transcription.charts import Form
 from ocp.transcription.mesh import Mesh
-from ocp.transcription.refine.finer_rule import Found, PhaseFunctions
+from ocp.transcription.refine.finer_rule import Found, Inputs, PhaseFunctions
 
 Array = np.ndarray
 
@@ -111,11 +111,12 @@ class Estimate:
 
 
 class Estimator:
-    """Error estimates of solutions of one problem: its functions are built once."""
+    """Error estimates of solutions of one problem: its functions are built once. inputs: by phase, of the motion between nodes
+    (``finer_rule.PhaseFunctions``)."""
 
-    def __init__(self, problem: Problem, forms: Sequence[Form]):
+    def __init__(self, problem: Problem, forms: Sequence[Form], inputs: Sequence[Inputs | None] | None = None):
         self.problem = problem
-        self.phases = [PhaseFunctions(phase, form) for phase, form in zip(problem.phases, forms, strict=True)]
+        self.phases = [PhaseFunctions(*own) for own in zip(problem.phases, forms, inputs or [None] * len(forms), strict=True)]
 
     def estimate(self, solution: Solution, meshes: Sequence[Mesh], jumps: Sequence[frozenset[int]] = ()) -> Estimate:
         """The errors of a collocation solution on these meshes. jumps: by phase, edges (by number) where controls jump."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,8 @@ from ocp.transcription.mesh import Mesh
 from ocp.transcription.part import graph_kind, join
 
 Array = np.ndarray
+#: (t [k], x [k, nx], u [k, nu], p [np, k]) -> inputs [k, nu] whose algebraic unknowns solve their equations
+Inputs = Callable[[Array, Array, Array, Array], Array]
 
 #: points of the finer rule beyond the scheme's own; two would do for its leading term
 EXTRA_POINTS = 3
@@ -104,9 +106,10 @@ class Found:
 
 
 class PhaseFunctions:
-    """The rate, running cost and constraints of a phase as one function of (t, x, u, p, centre of the chart, duration)."""
+    """The rate, running cost and constraints of a phase as one function of (t, x, u, p, centre of the chart, duration); inputs:
+    those of the motion between nodes, None: polynomials."""
 
-    def __init__(self, phase: Phase, form: Form):
+    def __init__(self, phase: Phase, form: Form, inputs: Inputs | None = None):
         system = phase.system
         kind = graph_kind(system)
         t, x, u, p, T = kind.sym("t"), kind.sym("x", system.nx), kind.sym("u", system.nu), kind.sym("p", system.np), kind.sym("T")
@@ -118,7 +121,7 @@ class PhaseFunctions:
         path = [hard_rows(c, here) for c in held]
         whole = [hard_rows(c, here) for c in phase.constraints if c.at is At.INTEGRAL]
         rows, integrals = join(kind, path), join(kind, whole)
-        self.form, self.size = form, form.size
+        self.form, self.size, self.inputs = form, form.size, inputs
         outputs = [form.rate(x, system.rate(*here), chart, T), T * cost, rows.expression, T * integrals.expression]
         self._function = ca.Function("between", [t, x, u, p, chart, T], [ca.densify(o) for o in outputs])
         self.path_bounds, self.path_names = Bounds(rows.lower, rows.upper), rows.names
@@ -200,8 +203,9 @@ class PhaseFunctions:
         times = (seen.start + seen.T * (mesh.edges[group][:, None] + h[:, None] * there)).ravel()
 
         def under(u: Array) -> list[Array]:
-            clipped = seen.phase.control_bounds.clip(u).reshape(len(centre), -1)
-            return [f.reshape(count, len(there), -1) for f in self(times, x, clipped, seen.p, centre, seen.T)]
+            own = seen.phase.control_bounds.clip(u).reshape(len(centre), -1)
+            own = own if self.inputs is None else self.inputs(times, x, own, np.repeat(seen.p[:, None], len(times), axis=1))
+            return [f.reshape(count, len(there), -1) for f in self(times, x, own, seen.p, centre, seen.T)]
 
         rate, running, rows, integrands = under(control)
         again = h[:, None, None] * np.einsum("ri,gik->grk", legendre.integral_matrix(r, v, there), rate[:, :-1])
@@ -216,8 +220,7 @@ class PhaseFunctions:
         found.state[group] = np.max(each, axis=1, initial=0.0)
         found.blame(group, each, self.form.names)
         found.gap[group] = np.max(np.abs(finer.off[:, -1]) / seen.ranges, axis=1, initial=0.0)
-        defect = np.einsum("i,gik->gk", finer.v, np.abs(finer.rate - finer.derivative))
-        found.defect[group] = h * np.max(defect / seen.ranges, axis=1, initial=0.0)
+        found.defect[group] = h * (np.max(np.abs(finer.rate - finer.derivative) / seen.ranges, axis=2, initial=0.0) @ finer.v)
         found.ends[:] += np.sum(np.abs(finer.off[:, -1] / seen.scale), axis=0)
         found.decay[group] = _decay(finer.rate / seen.scale * h[:, None, None], finer.r, finer.v, finer.indices.shape[1])
 

@@ -217,3 +217,26 @@ def test_a_humanoid_balances_on_flat_feet():
     assert com[:2] == pytest.approx([0.03, 0.0], abs=0.02)
     assert np.abs(run.fine_x[:, 4:7]).max() < 0.1  # vector part of the quaternion of the base
     assert np.ptp(np.array([np.array(ca.DM(alg.centre_of_mass(model, ca.DM(x[:model.nq])))).ravel()[1] for x in run.x])) > 2e-3
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not list(metadata.distributions(name="example-robot-data")), reason="robots of the extra robots")
+def test_a_quadruped_wipes_a_wall():
+    """The tool slides on the wall along an ellipse, and MuJoCo's wall pushes it back with what the file asks for."""
+    pytest.importorskip("mujoco")
+    loaded = load_problem(PROBLEMS / "mpc" / "quadruped_wipes.yaml", {"mpc.duration": "0.8"})
+    loop = prepare_loaded(loaded)
+    run, model = loop.run(), loaded.model
+    assert run.ok
+    assert not run.failures
+    assert loop.solver_options.intervals == 14
+    tool = np.array([np.array(ca.DM(alg.frame_pose(model, ca.DM(x[:model.nq]), "gripperMover").p)).ravel() for x in run.x])
+    phi = 2 * run.t - 1 + np.exp(-2 * run.t)
+    assert np.abs(tool[:, 0] - 0.644705).max() < 1e-4
+    assert np.abs(tool[:, 1] - 0.12 * np.sin(phi)).max() < 0.01
+    assert np.abs(tool[:, 2] - 1.1066 - 0.08 * (np.cos(phi) - 1)).max() < 0.01
+    forces = loop.plant.forces
+    assert len(forces) == 5
+    (wall,) = (force for name, force in forces.items() if "wall" in name)
+    assert wall[0] == pytest.approx(-10, abs=3)
+    assert sum(force[2] for force in forces.values()) == pytest.approx(model.mass * 9.81, rel=0.05)

@@ -24,7 +24,7 @@ from ocp.reductions.algebraic_equations import state_equations
 from ocp.strategy.collocation import searching
 from ocp.strategy.solved import _stalled
 from ocp.transcription.charts import form
-from ocp.transcription.collocation import CollocationOptions, plans_of
+from ocp.transcription.collocation import CollocationOptions, plans_of, uniform_meshes
 from ocp.transcription.refine.criteria import ByCertificate, _peaks
 from ocp.transcription.refine.error import Estimator
 from ocp.transcription.refine.margins import Margins
@@ -180,14 +180,30 @@ def test_overshoots_are_those_of_unknowns_that_solve_their_equations_everywhere(
     problem = state_equations(known.cubic(constraints=(flow,)))
     found = by_collocation(problem, CollocationOptions(scheme="radau", degree=3, intervals=4))
     system, path = problem.phase.system, found.trajectory
-    estimator = Estimator(problem, [form(system.space, "coordinates")])
-    measured, = ByCertificate(lambda solution: solution, estimator, (1.0, 1.0), [Consistent(system).solved])._overshoots(
+    estimator = Estimator(problem, [form(system.space, "coordinates")], [Consistent(system).solved])
+    measured, = ByCertificate(lambda solution: solution, estimator, (1.0, 1.0))._overshoots(
         found, {"flow": allowed})
     at = [np.linspace(a, b - 1e-9, 4001) for a, b in zip(path.t[:-1], path.t[1:], strict=True)]
     excess = np.array([np.abs(known.inverse_cubic(path.state(t)[:, 0] + path.control(t)[:, 0])).max() - limit for t in at])
     returned = np.array([np.abs(path.control(t)[:, 1]).max() - limit for t in at])
     assert min(excess.max(), np.abs(excess - returned).max()) > 10 * allowed
     np.testing.assert_allclose(np.max(measured.ratio[:, 1:], axis=1), np.maximum(0, excess) / allowed, rtol=0.02, atol=0.02)
+
+
+def test_estimated_defects_are_those_of_unknowns_that_solve_their_equations_everywhere():
+    """z + z^3 = x + u by Cardano, and the derivative of the state by differences, at every time."""
+    problem, options = state_equations(known.cubic()), CollocationOptions(scheme="radau", degree=3, intervals=4)
+    found, system = by_collocation(problem, options), problem.phase.system
+    path, own = found.trajectory, [form(system.space, "coordinates")]
+    solved, returned = (Estimator(problem, own, inputs).estimate(found, uniform_meshes(problem, options)).phases[0].defect
+                        for inputs in ([Consistent(system).solved], None))
+    expected = []
+    for a, b in zip(path.t[:-1], path.t[1:], strict=True):
+        t = np.linspace(a, b, 4002)[1:-1]
+        x, slope = path.state(t)[:, 0], (path.state(t + 1e-6) - path.state(t - 1e-6))[:, 0] / 2e-6
+        expected.append(np.trapezoid(np.abs(known.inverse_cubic(x + path.control(t)[:, 0]) - x - slope), t) / np.ptp(path.x))
+    np.testing.assert_allclose(solved, expected, rtol=0.2)
+    assert np.max(np.abs(returned / expected - 1)) > 0.5
 
 
 @pytest.mark.parametrize(("errors", "stalls"), [([100, 90, 50, 20, 6], False), ([100, 90, 50, 48, 47, 46, 46], True)])
