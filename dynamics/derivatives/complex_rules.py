@@ -79,10 +79,6 @@ def _sq(a: Z) -> Z:
     return Z((a.re - a.im) * (a.re + a.im), 2 * a.re * a.im)
 
 
-def _times_i(a: Z) -> Z:
-    return Z(-a.imag, a.re)
-
-
 # --- Roots, powers, exponentials --------------------------------------------------------------------------------------------
 
 
@@ -210,7 +206,7 @@ def _arctangent(x: Expr, y: Expr, gap: Expr) -> Z:
 
 
 def _asinh(a: Z) -> Z:
-    turned = _asin(_times_i(a))
+    turned = _asin(Z(-a.imag, a.re))  # i a
     return Z(turned.im, -turned.re)
 
 

@@ -64,7 +64,7 @@ def system(mechanism: Mechanism, parameters: Sequence[free.Parameter] = (), mode
     at = [ca.SX.sym(name, size) for name, size in zip("qvaup", (n, n, n, mechanism.nu, len(parameters)), strict=True)]
     r = free.residual(mechanism, parameters, at)
     z = ca.SX.sym("z", n)
-    slopes = _differentiated(r, at) if parameters else _closed_form(mechanism, at)
+    slopes = [ca.jacobian(r, x) for x in at[:3]] if parameters else _closed_form(mechanism, at)
     names = list("qvaup")
     terms = ca.Function("terms", at, [ca.densify(x) for x in ca.cse([r, *slopes])], names, ["r", "r_q", "r_v", "M"])
     vjp = ca.Function("pull", [*at, z], [ca.densify(ca.jtimes(r, x, z, True)) for x in at[3:]], [*names, "z"], ["r_u_z", "r_p_z"])
@@ -83,10 +83,6 @@ def _steps(terms: ca.Function) -> Equations:
     return Equations(ca.Function("stage", inputs, [r, M + s * r_v + s**2 * r_q]),
                      ca.Function("reached", [a, x, y, s], [ca.vertcat(q, v), ca.vertcat(v, a)]),
                      ca.Function("back", [x, y], [y - x]), ca.Function("running", [t, x, u, p], [ca.DM(0, 1)]))
-
-
-def _differentiated(r: Expr, at: Sequence[Expr]) -> list[Expr]:
-    return [ca.jacobian(r, x) for x in at[:3]]
 
 
 def _closed_form(mechanism: Mechanism, at: Sequence[Expr]) -> list[Expr]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import casadi as ca
 import numpy as np
 
-from ocp.app.pages.report import TEMPLATES
+from ocp.app.pages.report import environment
 from ocp.errors import ProblemError
 from ocp.shooting.export import Policy
 
@@ -29,12 +29,9 @@ def motion_code(motion: Motion, stem: str) -> dict[str, str]:
 
 
 def _rendered(template: str, **values: object) -> str:
-    import jinja2
-
-    made = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), trim_blocks=True, lstrip_blocks=True,
-                              undefined=jinja2.StrictUndefined, keep_trailing_newline=False)
-    made.filters |= {"comment": _comment, "short": "{:.9g}".format, "bounds": _bounds, "array": _array, "function": function_source}
-    return made.get_template(template).render(**values).rstrip() + "\n"
+    made = environment(markup=False, comment=_comment, short="{:.9g}".format, bounds=_bounds, array=_array,
+                       function=function_source)
+    return str(made.get_template(template).render(**values)).rstrip() + "\n"
 
 
 def _comment(text: str) -> str:

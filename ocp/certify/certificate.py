@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
@@ -121,8 +121,7 @@ def _certified(solution: Solution, tolerances: Tolerances) -> Solution:
     own, nan = _Checks(), float("nan")
     program = invert(solution, keep_controls=True)  # the controls are those of the unknowns whose optimality is judged
     given = invert(program)
-    phases = given.problem.phases
-    pieces = origins(program.problem)
+    phases, pieces = given.problem.phases, origins(program.problem)
     of_given = _motions(given)
     # with the same states; kinks that reductions took out of costs do not cut their integration
     motions = of_given if given is program else _motions(program, [of_given[i] for i in pieces])
@@ -130,10 +129,7 @@ def _certified(solution: Solution, tolerances: Tolerances) -> Solution:
     named_phases = [phase.name if len(phases) > 1 else "" for phase in phases]
     names = [named_phases[i] for i in pieces]
     size, varied = own.done("scale of the objective", lambda: objective.size(motions), (1.0, 1.0))
-    # where reductions keep the phases and their states, the motion of the program is the one that was given
-    same = [one.trajectory.x.shape for one in motions] == [one.trajectory.x.shape for one in of_given]
-    again, whole = ([own.done("re-integration", partial(dynamics.gaps, motion), dynamics.unknown(motion)) for motion in of]
-                    for of in (judged if same else motions, [] if same or judged is motions else of_given))
+    again, whole = _integrated(own, motions, of_given, judged)
     defects = [own.done("defect between knots", partial(dynamics.defects, motion),
                         np.full(len(motion.trajectory.t) - 1, nan)) for motion in motions]
     balances = [b for b in (own.done("energy balance", partial(dynamics.energy_balance, motion),
@@ -181,6 +177,15 @@ def _certified(solution: Solution, tolerances: Tolerances) -> Solution:
                    better_controls=better if principle is not None and not principle.holds else None)
 
 
+def _integrated(own: _Checks, motions: list[Motion], of_given: list[Motion], judged: list[Motion]
+                ) -> Iterator[list[dynamics.Gaps]]:
+    """Both re-integrations: of the program, and of the problem where it is another. Where reductions keep the phases and their
+    states, the motion of the program is the one that was given."""
+    same = _states(motions) == _states(of_given)
+    for of in (judged if same else motions, [] if same or judged is motions else of_given):
+        yield [own.done("re-integration", partial(dynamics.gaps, motion), dynamics.unknown(motion)) for motion in of]
+
+
 def _violations(own: _Checks, motions: Sequence[Motion], pieces: Sequence[Sequence[Motion]], dropped: Redundant | None,
                 tolerances: Tolerances) -> list[Violation]:
     """Of phases, made of these pieces, and of the passages between them; dropped: conditions that are redundant."""
@@ -211,6 +216,11 @@ def _motions(solution: Solution, wholes: Sequence[Motion] = ()) -> list[Motion]:
     pieces."""
     return [Motion(with_equations(phase), part, whole) for phase, part, whole in itertools.zip_longest(
         solution.problem.phases, solution.parts or (solution.trajectory,), wholes)]
+
+
+def _states(motions: Sequence[Motion]) -> list[tuple[int, ...]]:
+    """Knots and states of motions."""
+    return [motion.trajectory.x.shape for motion in motions]
 
 
 def _objective(solution: Solution, motions: Sequence[Motion], defects: float, size: float, tolerances: Tolerances) -> Residual:

@@ -70,10 +70,6 @@ def _added(a: Interval, b: Interval) -> Interval:
     return a[0] + b[0], a[1] + b[1]
 
 
-def _negated(a: Interval) -> Interval:
-    return -a[1], -a[0]
-
-
 def _product(a: Interval, b: Interval) -> Interval:
     every = np.array([x * y for x in a for y in b])
     every[np.isnan(every)] = 0.0  # zero times a bound that is infinite
@@ -157,7 +153,7 @@ def _remainder(a: Interval, b: Interval) -> Interval:
 
 OTHERS: dict[int, Callable[[Interval, Interval], Interval]] = {
     ca.OP_ADD: _added,
-    ca.OP_SUB: lambda a, b: _added(a, _negated(b)),
+    ca.OP_SUB: lambda a, b: (a[0] - b[1], a[1] - b[0]),
     ca.OP_MUL: _product,
     ca.OP_INV: _inverse,
     ca.OP_DIV: lambda a, b: _product(a, _inverse(b, b)),

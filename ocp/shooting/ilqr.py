@@ -210,7 +210,8 @@ def shot(program: Program, outside: Outside = NOBODY, guess: Guess | Sequence[Gu
         given = saved.restore(resume, horizon, own, store)
         findings = [Finding(Kind.RESUMED, value=float(resume["cost"][0]), data={"iterations": int(resume["iterations"][0])})]
     seen = outside if outside.progress is None else replace(outside, progress=_seeing(outside.progress, program))
-    one = Search(horizon, own, store, program.helpers, given, seen, number, before, patient, program.multipliers)
+    one = Search(horizon, own, store, program.helpers, given, seen, attempt=number, before=before, patient=patient,
+                 known=program.multipliers)
     status, ending = one.run()
     missed, log = one.left_over(), one.whole_log
     if status is not Status.CONVERGED:

@@ -23,7 +23,7 @@ from ocp.app.batch.command import progress_bar
 from ocp.app.batch.schedule import Done, Task
 from ocp.app.batch.store import Store
 from ocp.app.batch.study import Table, swept
-from ocp.app.batch.work import refused_row
+from ocp.app.batch.work import finite, refused_row
 from ocp.app.files.control.wbc import load_wbc_text
 from ocp.app.files.load import load_text
 from ocp.app.files.syntax.overrides import apply_overrides
@@ -91,10 +91,10 @@ class MpcTrials:
         why = "" if good else (notes[0] if notes else f"{loop.ending.value} {loop.message}".strip())
         worst = max((v.largest for v in loop.violations if not v.soft), default=0.0)
         error = loop.tracking[0].error if loop.tracking else loop.fine_x[:, 0]
-        row = {"status": loop.ending.name, "ok": good, "objective": _finite(loop.cost), "duration": float(loop.t[-1]),
+        row = {"status": loop.ending.name, "ok": good, "objective": finite(loop.cost), "duration": float(loop.t[-1]),
                "iterations": len(loop.seconds), "by": BY_TRIAL,
                "findings": json.dumps(list(dict.fromkeys(str(one.kind) for one in loop.findings))), "message": why,
-               "largest violation": _finite(worst), "failed steps": loop.failures}
+               "largest violation": finite(worst), "failed steps": loop.failures}
         return Ran(row, _curve(loop.fine_t, error), {"median us": loop.times.median * 1e6, "missed": float(loop.times.missed)},
                    lambda folder: write_mpc(self.loaded, loop, folder, {"read": 0.0, "run": 0.0}, ["ocp", "mpc"]))
 
@@ -127,7 +127,7 @@ class WbcTrials:
         row = {"status": run.ending.name, "ok": outcome.ok, "objective": tasks[0]["rms"] if tasks else None,
                "duration": float(run.t[-1]), "iterations": len(run.solved), "by": BY_TRIAL,
                "findings": json.dumps(list(dict.fromkeys(str(one.kind) for one in run.findings))),
-               "message": "" if outcome.ok else verdict(outcome), "largest torque": _finite(run.effort_share),
+               "message": "" if outcome.ok else verdict(outcome), "largest torque": finite(run.effort_share),
                "failed steps": run.failures}
         return Ran(row, _curve(run.t[1:], error), {"median us": run.times.median * 1e6, "missed": float(run.times.missed)},
                    lambda folder: write_wbc(outcome, folder, ["ocp", "wbc"]))
@@ -273,7 +273,3 @@ def _whole(ending: str) -> None:
     """Raise KeyboardInterrupt where a run hands back what there was before it was interrupted: such a trial is not done."""
     if ending in ("INTERRUPTED", "TIME_LIMIT"):
         raise KeyboardInterrupt
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None

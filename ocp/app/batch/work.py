@@ -156,10 +156,10 @@ def row_of(solution: Solution, by: str) -> dict[str, Any]:
     chosen = {solution.problem.phases[k].system.parameters[i]: solution.problem.phases[k].system.parameter_values[i]
               for k in range(len(solution.problem.phases)) for i, _, _ in solution.problem.phases[k].free_parameters}
     worst = "" if solution.ok else "; ".join((ending(solution), *sentences(failures)))
-    return {"status": solution.status.name, "ok": solution.ok, "objective": _number(solution.objective),
-            "duration": _number(float(t[-1] - t[0])), "iterations": len(solution.iterations), "by": by,
+    return {"status": solution.status.name, "ok": solution.ok, "objective": finite(solution.objective),
+            "duration": finite(float(t[-1] - t[0])), "iterations": len(solution.iterations), "by": by,
             "findings": json.dumps([str(one.kind) for one in (*ended, *failures)]), "message": worst,
-            **{f"chosen.{name}": _number(value) for name, value in chosen.items()}}
+            **{f"chosen.{name}": finite(value) for name, value in chosen.items()}}
 
 
 def refused_row(error: Exception) -> dict[str, Any]:
@@ -173,7 +173,8 @@ def empty_row(status: str, by: str, message: str) -> dict[str, Any]:
             "message": message}
 
 
-def _number(value: float) -> float | None:
+def finite(value: float) -> float | None:
+    """The number; None for what is not finite."""
     return float(value) if math.isfinite(value) else None
 
 

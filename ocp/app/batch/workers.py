@@ -13,7 +13,7 @@ import os
 import pickle
 import signal
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -188,7 +188,10 @@ class Cluster(Workers):
         self.waiting.append(task)
 
     def prepare(self, task: Task) -> None:
-        self.early.append(self.client.submit(prepared, task, pure=False))
+        self.early.append(self._submit(prepared, task))
+
+    def _submit(self, function: Callable[[Any], Any], argument: object) -> Any:
+        return self.client.submit(pickle.loads, pickle.dumps(_Call(function, argument)), pure=False)
 
     def _send(self) -> None:
         """Batches of waiting cases, one for each free slot, at most ``WINDOW`` for each thread."""
@@ -198,7 +201,7 @@ class Cluster(Workers):
             del self.waiting[:size]
 
     def _run(self, tasks: list[Task]) -> None:
-        self.batches[self.client.submit(all_done, tasks, pure=False)] = tasks
+        self.batches[self._submit(all_done, tasks)] = tasks
 
     def finished(self, seconds: float) -> list[Done]:
         self._send()
@@ -232,6 +235,17 @@ class Cluster(Workers):
         if not wait_for_them:
             self.client.cancel([*self.early, *self.batches])
         self.client.close()
+
+
+class _Call:
+    """A call that is made where it is unpickled: by a worker, while a scheduler, which unpickles functions and their arguments,
+    need not import this package."""
+
+    def __init__(self, function: Callable[[Any], Any], argument: object):
+        self.function, self.argument = function, argument
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self.function, (self.argument,)
 
 
 @cache

@@ -15,11 +15,12 @@ import numpy as np
 from ocp.app.files.load import LoadedProblem
 from ocp.app.files.problem.portable import portable
 from ocp.app.pages import sheet
+from ocp.app.pages.camera import viewpoint
 from ocp.app.pages.folders import csv_text, held_csv, jsonable, write_arrays
 from ocp.app.pages.panels import bundle, stem
 from ocp.app.pages.plots import MAX_PANELS
 from ocp.app.pages.report import motion, write_report
-from ocp.app.pages.scene import Dot, Scene, frame_times, scene_from_drawing, scene_from_model
+from ocp.app.pages.scene import Dot, Scene, scene_from_drawing, scene_from_model, shown_frames
 from ocp.app.pages.sheet import Cell, Group
 from ocp.app.pipeline import body_poses, drawn, provenance
 from ocp.app.sentences import sentences
@@ -249,22 +250,20 @@ def steps_csv(loop: ClosedLoop) -> str:
 
 def loop_scene(loaded: LoadedProblem, loop: ClosedLoop) -> tuple[Scene | None, str]:
     """The scene, or None and a sentence that says why there is none."""
-    good = np.flatnonzero(np.isfinite(loop.fine_x).all(axis=1))
-    if len(good) < 2:
+    pick = shown_frames(loop.fine_t, loop.fine_x)
+    if pick is None:
         return None, "There is no motion to animate."
-    t, x = loop.fine_t[good], loop.fine_x[good]
-    u = loop.fine_u[np.minimum(good, len(loop.fine_u) - 1)]
-    pick = np.clip(np.searchsorted(t, frame_times(float(t[0]), float(t[-1]))), 0, len(t) - 1)
+    t, x, u = loop.fine_t[pick], loop.fine_x[pick], loop.fine_u[np.minimum(pick, len(loop.fine_u) - 1)]
     system = loop.problem.phase.system
     if system.model is not None:
-        q = x[pick, : system.model.nq]
-        scene = scene_from_model(drawn(system), t[pick], q, body_poses(drawn(system), q))
+        q = x[:, : system.model.nq]
+        scene = scene_from_model(drawn(system), t, q, body_poses(drawn(system), q), loaded.scenery)
         for item in loop.tracking:
             if item.value.shape[1] == 3 and item.unit == "m":
                 target, points = scene.points.shape[1], item.reference[pick][: len(scene.t), None, :]
                 scene = replace(scene, points=np.concatenate([scene.points, points], axis=1),
                                 dots=(*scene.dots, Dot(target, 0.02, "target")), traces=(*scene.traces, target))
-        return scene, ""
+        return replace(scene, yaw=viewpoint(scene)), ""
     if loaded.drawing is not None:
-        return scene_from_drawing(loaded.drawing, t[pick], x[pick], u[pick], system.parameter_values), ""
+        return scene_from_drawing(loaded.drawing, t, x, u, system.parameter_values), ""
     return None, "The problem has neither a robot nor a drawing section, so there is nothing to animate."

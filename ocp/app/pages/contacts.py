@@ -283,6 +283,7 @@ def _view(ax: Axes, support: Support) -> None:
         ax.fill(*corners.T, facecolor=sheet.GRID, edgecolor=sheet.EDGE, lw=1.0, zorder=0.5)
     for touch in support.touches:
         at = touch.points[0] @ support.plane[:2].T
+        ax.fill(*hull(at).T, fill=False, edgecolor=sheet.SOFT, lw=0.8, zorder=2)  # a sole has an outline
         ax.plot(*at.T, ls="", marker="o", ms=4, mfc="white", mec=sheet.INK, mew=1.0, zorder=3)
         ax.text(*at.mean(axis=0), f"  {sheet.plain(sheet.clip_text(touch.contact.name, sheet.MAX_LABEL))}", fontsize=7,
                 color=sheet.SOFT, va="bottom", zorder=3.5, clip_on=True)

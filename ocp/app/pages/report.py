@@ -81,14 +81,14 @@ def figures(images: Mapping[str, bytes], captions: Mapping[str, tuple[str, str]]
     return [(name, *captions.get(name, (name, "")), base64.b64encode(data).decode("ascii")) for name, data in images.items()]
 
 
-def environment() -> Any:
-    """The Jinja environment of all reports: everything from a user is escaped, a missing value is an error."""
+def environment(folder: Path = TEMPLATES, markup: bool = True, **filters: Any) -> Any:
+    """The Jinja environment of a folder of templates: a missing value is an error, and in markup everything from a user is escaped.
+    filters: by name, besides those for numbers and nested data."""
     import jinja2
 
-    made = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True,
-                              undefined=jinja2.StrictUndefined)
-    made.filters["number"] = number
-    made.filters["text"] = _text
+    made = jinja2.Environment(loader=jinja2.FileSystemLoader(folder), autoescape=markup, trim_blocks=True, lstrip_blocks=True,
+                              undefined=jinja2.StrictUndefined, keep_trailing_newline=not markup)
+    made.filters |= {"number": number, "text": _text, **filters}
     return made
 
 

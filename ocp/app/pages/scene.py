@@ -322,6 +322,15 @@ def frame_times(start: float, end: float) -> np.ndarray:
     return np.linspace(start, end, count)
 
 
+def shown_frames(t: np.ndarray, x: np.ndarray) -> np.ndarray | None:
+    """Numbers of the samples t [n], x [n, nx] that an animation shows, all of them finite; None where there are fewer than two."""
+    good = np.flatnonzero(np.isfinite(x).all(axis=1))
+    if len(good) < 2:
+        return None
+    times = frame_times(float(t[good[0]]), float(t[good[-1]]))
+    return np.asarray(good[np.clip(np.searchsorted(t[good], times), 0, len(good) - 1)])
+
+
 def encode(scene: Scene) -> str:
     """The scene as compact JSON: lengths as integers, multiples of ``unit`` [m]; rotations as their first two columns.
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ocp.app.files.syntax.yaml_text import YAML_WORDS
+from ocp.app.pages.report import environment
 from ocp.app.robot import NamedRobot, ends
 from ocp.app.starter.plan import Plan
 
@@ -67,12 +68,8 @@ def starter(robot: NamedRobot, plan: Plan, kind: str, command: str, target: Targ
 
 def rendered(template: str, **values: Any) -> str:
     """A starter file by its template, in which ``flow`` writes values as YAML does."""
-    import jinja2
-
-    made = jinja2.Environment(loader=jinja2.FileSystemLoader(Path(__file__).parent), trim_blocks=True, lstrip_blocks=True,
-                              undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
-    made.filters |= {"flow": flow, "suffixed": "{}{}".format}
-    return made.get_template(template).render(**values)
+    made = environment(Path(__file__).parent, markup=False, flow=flow, suffixed="{}{}".format)
+    return str(made.get_template(template).render(**values))
 
 
 def _weights(robot: NamedRobot, plan: Plan) -> list[float]:

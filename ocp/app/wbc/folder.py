@@ -15,7 +15,7 @@ from ocp.app.files.problem.portable import standing_alone
 from ocp.app.pages.contact_scene import with_contacts
 from ocp.app.pages.folders import held_csv, jsonable, write_arrays
 from ocp.app.pages.report import motion, write_report
-from ocp.app.pages.scene import Scene, frame_times, scene_from_model
+from ocp.app.pages.scene import Scene, scene_from_model, shown_frames
 from ocp.app.pipeline import body_poses, provenance
 from ocp.app.sentences import sentences
 from ocp.app.wbc.figures import CAPTIONS, plot_run, pressed
@@ -81,12 +81,11 @@ def write(outcome: Outcome, folder: Path, command: Sequence[str] = ()) -> None:
 def scene(outcome: Outcome) -> tuple[Scene | None, str]:
     """The animation with the forces of contacts and what they are in words, or None and a sentence that says why there is none."""
     run, model = outcome.run, outcome.loaded.mechanism.model
-    good = np.flatnonzero(np.isfinite(run.x).all(axis=1))
-    if len(good) < 2:
+    pick = shown_frames(run.t, run.x)
+    if pick is None:
         return None, "There is no motion to animate."
-    t, q = run.t[good], run.x[good, : model.nq]
-    pick = np.clip(np.searchsorted(t, frame_times(float(t[0]), float(t[-1]))), 0, len(t) - 1)
-    return with_contacts(scene_from_model(model, t[pick], q[pick], body_poses(model, q[pick])), pressed(run, model, good[pick]))
+    q = run.x[pick, : model.nq]
+    return with_contacts(scene_from_model(model, run.t[pick], q, body_poses(model, q)), pressed(run, model, pick))
 
 
 # ---- numbers ------------------------------------------------------------------------------------------------------------

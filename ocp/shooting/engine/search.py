@@ -58,7 +58,7 @@ class Search:
     """
 
     def __init__(self, horizon: Horizon, options: ILQROptions, store: Engine, helpers: tuple[Engine, ...] = (),
-                 from_guess: bool = False, outside: Outside = NOBODY, attempt: int = 1,
+                 from_guess: bool = False, outside: Outside = NOBODY, *, attempt: int = 1,
                  before: tuple[Mapping[str, float], ...] = (), patient: bool = True, known: np.ndarray | None = None):
         self.horizon, self.options, self.store, self.from_guess = horizon, options, store, from_guess
         self.progress, self.checkpoint, resume = outside.progress, outside.checkpoint, outside.resume

@@ -151,9 +151,8 @@ class ByCertificate:
                 and estimated > CRITERION.min_progress * before.estimated)
 
     def _measured(self, solution: Solution, estimate: Estimate, plans: Plans) -> list[Array]:
-        """Errors of the states of intervals as the certificate measured them. Where a check of the whole motion fails, or one of
-        redundant conditions, which hold as closely as the motion keeps constraints, all share in it by their size, in one of the
-        objective by what their quadrature misses."""
+        """Errors of the states of intervals as the certificate measured them. Where a check of the whole motion fails, all share
+        in it by their size, in one of the objective by what their quadrature misses."""
         certificate = solution.certificate
         assert certificate is not None
         gaps, defects = (_by_phase(solution.extra[f"certificate_segment_{name}"], plans) for name in ("gap", "defect"))
@@ -161,9 +160,7 @@ class ByCertificate:
         missed = np.concatenate([own.cost for own in estimate.phases])
         by_cost = objective > 1 and np.isfinite(missed).all() and missed.any()
         checks = (certificate.gap_total, certificate.energy, None if by_cost else certificate.objective)
-        conditions = {"start state", "final state", *(one.name for one in solution.problem.linkages)}
-        whole = max(*(_ratio(check) for check in checks if check is not None),
-                    *(float(np.nan_to_num(v.share, nan=np.inf)) for v in certificate.violations if v.name in conditions), 0.0)
+        whole = max(_ratio(check) for check in checks if check is not None)
         worst = max(np.max(np.nan_to_num(own.of_motion.total, posinf=1e300)) for own in estimate.phases)
         found = []
         for gap, defect, own in zip(gaps, defects, estimate.phases, strict=True):

@@ -1,13 +1,16 @@
 """The camera sees the robot past obstacles and planar motions from their side; links without shapes are solids that hold them."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from made_solutions import arm
 
 from dynamics.model import BodyInertia, Builder, Geometry, Joint, Placement
+from ocp.app.mpc.folder import loop_scene
 from ocp.app.pages.camera import ASIDE, PITCH, YAW, hidden, viewpoint
 from ocp.app.pages.links import bare_links
-from ocp.app.pages.scene import Dot, Edge, Scene, Solid, decode, encode, scene_from_model, solid_of
+from ocp.app.pages.scene import Dot, Edge, Scene, Solid, decode, encode, scene_from_model, shown_frames, solid_of
 from ocp.app.pipeline import body_poses
 
 
@@ -38,6 +41,30 @@ def test_boxes_hide_what_is_behind_them_and_nothing_before(far):
     shape = Geometry("box", (0.3, 0.3, 0.3), Placement(position=tuple((np.array([0.0, 0.0, 1.0]) + far * eye(YAW)).tolist())))
     scene = rod(solids=(solid_of(-1, shape),))
     assert hidden(scene, scene.points[0, :2], YAW).tolist() == [False, far > 0]
+
+
+def test_closed_loops_show_obstacles_and_are_seen_past_them():
+    model, t = arm(), np.linspace(0.0, 1.0, 50)
+    x = np.zeros((50, model.nq + model.nv))
+    tip = body_poses(model, x[:1, :model.nq])[0, -1, :3, 3]
+    ball = Geometry("sphere", (0.2,), Placement(position=tuple((tip + 0.5 * eye(YAW)).tolist())))
+    loop = SimpleNamespace(fine_t=t, fine_x=x, fine_u=np.zeros((49, model.nv)), tracking=(), problem=SimpleNamespace(
+        phase=SimpleNamespace(system=SimpleNamespace(model=model, drawn=None))))
+    scene, _ = loop_scene(SimpleNamespace(scenery=(ball,), drawing=None), loop)
+    assert [dot.radius for dot in scene.dots if dot.role == "ground"] == [0.2]
+    assert hidden(scene, tip[None], YAW).all()
+    assert not hidden(scene, tip[None], scene.yaw).any()
+
+
+def test_animations_show_finite_samples_from_the_first_to_the_last():
+    x = np.zeros((100, 2))
+    x[[0, 40, 99]] = np.nan
+    found = shown_frames(np.linspace(0.0, 1.0, 100), x)
+    assert found[0] == 1
+    assert found[-1] == 98
+    assert 40 not in found
+    assert (np.diff(found) >= 0).all()
+    assert shown_frames(np.array([0.0, 1.0]), np.array([[0.0], [np.nan]])) is None
 
 
 def test_planar_motions_are_seen_from_their_side():

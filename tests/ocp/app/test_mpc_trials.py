@@ -60,7 +60,7 @@ def test_those_trials_succeed_that_can(file, tmp_path, capsys):
     assert f"--trial {k} --seed 3" in told
     assert call("report", out) == 0
     page = Page((out / "report.html").read_text())
-    assert [image["alt"] for image in page.all("img")][0] == "Trials of the sweep"
+    assert [image["alt"] for image in page.all("img")][0] == "Plot: Trials of the sweep"
     assert f"{(~far).sum()} of 6 trials succeed" in " ".join(" ".join(page.words).split())
     # nothing is done twice, and a journal that was cut short goes on to the same table
     whole, journal = (out / "cases.csv").read_bytes(), out / "journal.jsonl"

@@ -161,3 +161,17 @@ def test_two_points_are_walked_on(tmp_path):
     assert sideways[1] == pytest.approx(-sideways[0], abs=0.1 * abs(feet[0]))
     with pytest.raises(ProblemError, match="stands on two points"):
         write_starter(read_robot("bolt", root="free_flyer"), "gait", gait="stand", out=tmp_path / "y.yaml")
+
+
+@pytest.mark.slow
+def test_legs_alone_step(tmp_path):
+    """The other joints are locked where the whole robot stands, so that its mass centre and its feet are where they were."""
+    robot, found = read_robot(str(MODELS / "humanoid.urdf"), root="free_flyer"), []
+    for legs in (False, True):
+        place = write_starter(robot, "gait", gait="stand", legs=legs, out=tmp_path / f"{legs}.yaml")
+        phase = load_problem(place).problem.phases[0]
+        model, q = phase.system.model, np.asarray(phase.start.value)[:phase.system.model.nq]
+        places = [np.array(alg.frame_pose(model, q, f"{side}_sole").p).ravel() for side in "lr"]
+        found.append((model.nv, np.concatenate([np.array(alg.centre_of_mass(model, q)).ravel(), *places])))
+    assert [nv for nv, _ in found] == [28, 18]
+    np.testing.assert_allclose(found[1][1], found[0][1], atol=2e-6)

@@ -8,12 +8,13 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from block_file import SOLVED_BLOCK as BLOCK
+from simulated_cluster import Timed
 
 from ocp.app.batch.plan import Axis, axis_of, cases, fractions, read_axis, table_of
 from ocp.app.batch.recipe import Range, recipe_of
@@ -446,18 +447,29 @@ class KilledWorker(Exception):
     """Named as the error of Dask."""
 
 
-class Promise:
-    """A future of Dask whose result is known; of a batch with a deadly case, its error."""
+@dataclass(frozen=True)
+class Deadly(Timed):
+    """A task that takes its process down with it."""
 
-    def __init__(self, tasks, deadly):
-        self.dies, self.tasks = any(task.number in deadly for task in tasks), tasks
-        self.status = "error" if self.dies else "finished"
+    def solved(self):
+        raise KilledWorker
+
+
+class Promise:
+    """A future of Dask that is known at once."""
+
+    def __init__(self, function, data):
+        self.status, self.failure = "finished", None
+        try:
+            self.found = function(data)
+        except KilledWorker as error:
+            self.status, self.failure = "error", error
 
     def done(self):
         return True
 
     def exception(self):
-        return KilledWorker("four workers")
+        return self.failure
 
 
 class Machines:
@@ -465,15 +477,17 @@ class Machines:
 
     status = "running"
 
-    def __init__(self, deadly=()):
-        self.deadly, self.sent = deadly, []
+    def __init__(self):
+        self.sent = []
 
-    def submit(self, function, tasks, pure):
-        self.sent.append([task.number for task in tasks])
-        return Promise(tasks, self.deadly)
+    def submit(self, function, data, pure):
+        assert function.__module__ == "_pickle"  # nothing that a scheduler would import
+        assert isinstance(data, bytes)
+        self.sent.append(Promise(function, data))
+        return self.sent[-1]
 
     def gather(self, promises):
-        return [[Done(task.number, {"ok": True}, 0.25) for task in one.tasks] for one in promises]
+        return [one.found for one in promises]
 
     def nthreads(self):
         return {"tcp://one": 1, "tcp://two": 1}
@@ -485,19 +499,17 @@ class Machines:
 def test_cases_travel_in_batches_of_a_second(monkeypatch):
     """First alone, for nobody knows how long they take; every place of a worker gets a share; a deadly case is found by itself."""
     distributed = pytest.importorskip("distributed")
-    from types import SimpleNamespace
-
     from ocp.app.batch.schedule import WINDOW
     from ocp.app.batch.workers import Cluster
 
-    machines = Machines(deadly=(13,))
+    machines = Machines()
     monkeypatch.setattr(distributed, "Client", lambda *given, **options: machines)
     cluster, found = Cluster("tcp://any"), []
     for number in range(40):
-        cluster.submit(SimpleNamespace(number=number))
+        cluster.submit((Deadly if number == 13 else Timed)(number, 0.25))
     while len(found) < 40:
         found += cluster.finished(1.0)
-    sizes = [len(batch) for batch in machines.sent]
+    sizes = [len(one.found) for one in machines.sent if not one.failure]
     assert sizes[:WINDOW * 2] == [1, 1, 1, 1]
     assert max(sizes) == 4  # of a quarter of a second
     assert cluster.count == 2 * 4
@@ -505,7 +517,7 @@ def test_cases_travel_in_batches_of_a_second(monkeypatch):
     assert sorted(rows) == list(range(40)) == sorted(one.number for one in found)
     assert [number for number, row in rows.items() if not row["ok"]] == [13]
     assert rows[13]["status"] == "WORKER_DIED"
-    assert [13] in machines.sent
+    assert sum(one.failure is not None for one in machines.sent) == 2
     assert not cluster.batches
 
 

@@ -52,6 +52,7 @@ def test_a_number_of_intervals_that_is_asked_for_stays():
     assert not any(one.rule == "finer_mesh" for one in found.solution.strategy)
 
 
+@pytest.mark.slow
 def test_intervals_are_halved_as_often_as_the_order_asks_for():
     """Steps a radian long: halving them once leaves errors above their tolerance."""
     found = oscillator(2 * FREQUENCY).solve("ilqr", kernels="interpreted")

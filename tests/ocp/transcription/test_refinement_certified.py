@@ -230,19 +230,3 @@ def test_many_phases_share_the_intervals_of_the_first_mesh(phases, options, each
     phase = known.block_move().phase
     several = replace(known.block_move(), phases=tuple(replace(phase, name=f"phase {i}") for i in range(phases)))
     assert [plan.intervals for plan in plans_of(several, record_of(CollocationOptions, options, ""))] == [each] * phases
-
-
-@pytest.mark.parametrize(("name", "finer"), [("final state", True), ("linked", True), ("speed", False)])
-def test_conditions_that_a_motion_misses_ask_for_finer_meshes(name, finer):
-    """Redundant conditions hold as closely as the motion keeps what implies them: all intervals share in their excess by their
-    errors. Any other constraint at the knots is the program's."""
-    found = solve(known.block_move())
-    count = len(found.trajectory.t) - 1
-    errors = np.linspace(0.1, 1.0, count)
-    estimate = SimpleNamespace(phases=[SimpleNamespace(of_motion=SimpleNamespace(total=errors), cost=np.zeros(count))])
-    missed = replace(found.certificate.violations[0], name=name, at_knots=3e-5, tolerance=1e-6)
-    off = replace(found, certificate=replace(found.certificate, violations=(*found.certificate.violations, missed)),
-                  problem=SimpleNamespace(linkages=(SimpleNamespace(name="linked"),)))
-    before, after = (ByCertificate(None, None, (1.0, 1.0), ())._measured(one, estimate, (uniform_plan(count, 3),))[0]
-                     for one in (found, off))
-    np.testing.assert_allclose(after, np.maximum(before, 30 * np.maximum(before / before.max(), errors) if finer else 0))

@@ -162,17 +162,13 @@ class PlantPart(Part):
     sides: StrictInt = Key("number of sides of the pyramid; the normal of the first is the first tangent of the plane", 4, ge=3)
 
 
-def _engine(name: str) -> HQPOptions:
-    return HQPOptions(engine=name)
-
-
 class Control(Part):
     """How the controller runs."""
 
     rate: Number = Key("control steps per second [Hz]", 500.0, above=0)
     duration: Number = Key("simulated time [s]", 5.0, above=0)
     engine: Literal["active_set", "osqp", "daqp"] = Key(
-        "engine that finds the active constraints", "active_set", name="options", then=_engine)
+        "engine that finds the active constraints", "active_set", name="options", then=lambda name: HQPOptions(engine=name))
     rest_gain: Number = Key("decay rate of velocities of contact points [1/s]", 20.0)
     trust: Number = Key("share of the coefficient of friction that the controller uses", 0.95, above=0, most=1)
     horizon: Number | None = Key("time ahead over which joints keep their limits [s]; null: not enforced", 0.05, above=0,

@@ -39,7 +39,7 @@ def readable(findings: Findings, kind: type[F], error: ValidationError) -> F | N
         unknown = [item for item in items if item["type"] == "extra_forbidden"]
         places = {path_of(findings.source.tree, item["loc"]): item for item in unknown or items}
         done: list[KeyPath] = []
-        for path, item in sorted(places.items(), key=lambda pair: _order(pair[0]), reverse=True):
+        for path, item in sorted(places.items(), key=lambda pair: [(isinstance(key, str), key) for key in pair[0]], reverse=True):
             if any(path[:len(gone)] == gone for gone in done):
                 continue
             cut = bool(unknown) and findings.source.at(path) is None  # what YAML cuts off an expression at its comma has no value
@@ -57,10 +57,6 @@ def readable(findings: Findings, kind: type[F], error: ValidationError) -> F | N
         except ValidationError as again:
             error = again
     return None
-
-
-def _order(path: KeyPath) -> tuple[Any, ...]:
-    return tuple((isinstance(key, str), key) for key in path)
 
 
 def _renamed(source: Source, path: KeyPath, known: list[str]) -> bool:
