@@ -30,6 +30,7 @@ from ocp.mpc import ClosedLoop, MPCOptions
 from ocp.mpc.closed_loop import Loop, Progress, prepare
 from ocp.mpc.options import solver_options
 from ocp.mpc.result import StepTimes
+from ocp.mpc.schedule import on_contacts
 from ocp.mpc.trials import draw
 from ocp.thresholds import CLOSED_LOOPS
 
@@ -147,7 +148,7 @@ def loops_of(loaded: LoadedProblem) -> tuple[str, ...]:
     from ocp.shooting.ilqr import execution
 
     solver = solver_options(loaded.problem, given.options, {**loaded.options_for("ilqr"), **given.ilqr})
-    own = names[execution(given.problem or loaded.problem, solver)[0]]
+    own = names[on_contacts(loaded.problem) or execution(given.problem or loaded.problem, solver)[0]]
     return (own,) if own in absent else ()
 
 
