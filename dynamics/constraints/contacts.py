@@ -233,9 +233,6 @@ class FlatContact(Contact):
             return Place(self.frame, self.position).at(model, q)
         return ca.horzcat(*(corner.touching(model, q) for corner in self.apart()))
 
-    def gap(self, model: Model, q: Expr) -> Expr:  # of its origin: it lies flat
-        return self.axes[2, :] @ Place(self.frame, self.position).at(model, q) - self.height
-
     def pushes(self, force: Expr) -> Expr:
         if self.half_sizes is None:
             return force[2]

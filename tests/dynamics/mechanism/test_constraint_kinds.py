@@ -300,6 +300,19 @@ def test_the_centre_of_pressure_of_a_sole():
         np.testing.assert_allclose(rows[1:] / f[2], [0.1 + x, 0.1 - x, 0.05 - y, 0.05 + y], atol=1e-9)
 
 
+def test_the_corners_of_a_tilted_sole_are_what_may_touch():
+    """Rolled by a, the corners of a sole lie at z - d cos a +- b sin a; without half sizes its origin counts."""
+    b = Builder("block")
+    b.body("body", parent="world", joint=Joint("base", "free_flyer", Placement(), ()),
+           inertia=BodyInertia(1.0, (0, 0, 0), np.eye(3)))
+    model, a = b.build(), 0.3
+    q = ca.DM([0.4, 0.1, 0.5, np.cos(a / 2), np.sin(a / 2), 0, 0])
+    sole = con.FlatContact("sole", "body", (0.0, 0.0, -0.2), height=0.1, half_sizes=(0.1, 0.05))
+    middle, side = 0.4 - 0.2 * np.cos(a), 0.05 * np.sin(a)
+    assert sorted(np.array(ca.DM(sole.gap(model, q))).ravel()) == pytest.approx([middle - side] * 2 + [middle + side] * 2)
+    assert float(replace(sole, half_sizes=None).gap(model, q)) == pytest.approx(middle)
+
+
 @pytest.mark.parametrize(("record", "words"), [
     (con.PointContact("c", "world"), "needs a moving frame"), (con.PointContact("c", "f1", ()), "has no points"),
     (con.PointContact("c", "f1", normal=(0, 0, 0)), "normal must be three"),
