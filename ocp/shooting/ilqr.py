@@ -42,7 +42,6 @@ from ocp.shooting.outcome import chosen_constants, constants, extras, trajectori
 from ocp.shooting.row_units import in_own_units
 from ocp.shooting.stages.by_time import TimedProblem, build_by_time
 from ocp.shooting.stages.horizon import Horizon, build
-from ocp.shooting.stages.rows import BELOW
 from ocp.shooting.stages.single import closed_form, closed_hessian, constrained
 from ocp.shooting.stages.stage import Stage
 from ocp.shooting.written_guess import write_guess, write_path
@@ -68,7 +67,6 @@ class Program:
     findings: tuple[Finding, ...]  # about derivatives and kernels
     seconds: Mapping[str, float]
     named: Mapping[str, Any]  # the options by name
-    multipliers: np.ndarray | None = None  # [S+1, r], with which searches begin; zeros without
 
     @property
     def retries(self) -> bool:
@@ -210,8 +208,7 @@ def shot(program: Program, outside: Outside = NOBODY, guess: Guess | Sequence[Gu
         given = saved.restore(resume, horizon, own, store)
         findings = [Finding(Kind.RESUMED, value=float(resume["cost"][0]), data={"iterations": int(resume["iterations"][0])})]
     seen = outside if outside.progress is None else replace(outside, progress=_seeing(outside.progress, program))
-    one = Search(horizon, own, store, program.helpers, given, seen, attempt=number, before=before, patient=patient,
-                 known=program.multipliers)
+    one = Search(horizon, own, store, program.helpers, given, seen, attempt=number, before=before, patient=patient)
     status, ending = one.run()
     missed, log = one.left_over(), one.whole_log
     if status is not Status.CONVERGED:
@@ -263,26 +260,9 @@ def guessed(phases: Sequence[Phase], guess: Guess | Sequence[Guess]) -> tuple[Ph
 
 def on_finer_grid(problem: Problem, options: ILQROptions, solution: Solution) -> Program:
     """The problem, whose guess is the solution, prepared on twice as many intervals; it starts from the states, for controls alone
-    would leave an unstable motion, and where its stages are the same from the multipliers."""
+    would leave an unstable motion."""
     fixed = not any(phase.duration.free or phase.free_parameters for phase in problem.phases)
     same = isinstance(solution.optimality, ShootingOptimality) and fixed and solution.options == asdict(options)
     kinds = solution.optimality.horizon.kinds if same else ()
     count = 2 * int(solution.freeze.get("intervals", options.intervals))
-    program = prepare(problem, replace(options, intervals=count, shooting="feasible"), kinds)
-    return replace(program, multipliers=_between(solution.optimality, program.horizon)) if kinds else program
-
-
-def _between(found: ShootingOptimality, horizon: Horizon) -> np.ndarray:
-    """Multipliers [S+1, r] on a horizon with twice the intervals: those of ends are the same, those of paths, which count once a
-    knot, are shared among neighbours."""
-    old, weights = found.horizon, found.weights
-    cones = np.array([np.pad(np.asarray(one.rows.kind) > BELOW, (0, weights.shape[1] - one.rows.count)) for one in horizon.kinds])
-    multipliers, new = np.where(cones[old.which], -weights, weights), np.zeros((horizon.stages + 1, weights.shape[1]))
-    for leg, before in zip(horizon.legs, old.legs, strict=True):
-        for k in range(before.first, before.last):
-            at, beside = leg.first + 2 * (k - before.first), old.which[k + 1] == old.which[k]
-            new[at] = multipliers[k] / (2 if horizon.which[at + 1] == horizon.which[at] else 1)
-            if horizon.which[at + 1] == old.which[k]:
-                new[at + 1] = (multipliers[k] + multipliers[k + 1 if beside else k]) / 4
-    new[-1] = multipliers[-1]
-    return new
+    return prepare(problem, replace(options, intervals=count, shooting="feasible"), kinds)

@@ -86,12 +86,15 @@ class Collocation(Direct, Refining):
         changed = tuple(halved(plan) for plan in plans)
         meshes, left, programs = family.meshes(problem, changed), found.optimality, Collocation(once).programs
         again: Solution | None = None
+
+        def limited(iterations: int) -> CollocationOptions:
+            return replace(once, max_iterations=min(iterations, once.max_iterations))
+
         if left is not None:
-            most = replace(once, max_iterations=min(BUDGETS.max_iterations_from_optimum, once.max_iterations))
-            again = programs.solve(problem, meshes, options=most,
+            again = programs.solve(problem, meshes, options=limited(BUDGETS.max_iterations_from_optimum),
                                    begin=from_multipliers(left, problem, family.meshes(problem, plans), meshes))
         if again is None or again.status is not Status.CONVERGED:
-            again = programs.solve(problem, meshes)
+            again = programs.solve(problem, meshes, options=limited(BUDGETS.max_iterations))
         return replace(again, freeze={**again.freeze, "mesh": plans_text(changed)})
 
 

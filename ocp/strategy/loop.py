@@ -20,7 +20,7 @@ from ocp.strategy.rule import Stage
 from ocp.strategy.search import Search
 
 #: rules that search again from elsewhere
-OTHER_STARTS = ("escape", "better_controls", "other_starts", "lower_start")
+OTHER_STARTS = ("escape", "better_controls", "other_starts")
 
 
 def searched(search: Search, state: State) -> Solution:

@@ -1,7 +1,7 @@
 """Diagnosis and remedy of answers that may be one of several local minima: other starts on a few intervals.
 
-No local condition tells that another valley is lower. Where the Hamiltonian is not convex in the controls, or a search needed many
-meshes, guesses of the cascade are solved on a coarse mesh, which takes little beside that search; one whose objective is lower by
+No local condition tells that another valley is lower. Where the Hamiltonian is not convex in the controls, or only a random guess
+served, guesses of the cascade are solved on a coarse mesh, which takes little beside that search; one whose objective is lower by
 far is followed (multistart: Betts 2010, Practical Methods for Optimal Control and Estimation Using Nonlinear Programming, section
 1.16). It is no proof: a better start may exist.
 """
@@ -13,36 +13,15 @@ from dataclasses import replace
 from ocp.guesses.motion import from_solution
 from ocp.guesses.table import coarse_intervals, perturbations
 from ocp.interrupts import Activity, time_is_up
-from ocp.problem import SOLVED, Finding, Kind, Problem, Solution, Status
+from ocp.problem import SOLVED, Finding, Kind, Problem, Solution
 from ocp.reductions import fit_guess
-from ocp.strategy import inner
 from ocp.strategy.answer import answered, lower
 from ocp.strategy.records import State
 from ocp.strategy.search import Search
-from ocp.thresholds import BUDGETS, DIAGNOSES
+from ocp.thresholds import DIAGNOSES
 
 #: guesses that are solved on a few intervals: that of the problem, and the widest perturbation
 TRIED = ("given", perturbations()[-1])
-
-
-def many_meshes(search: Search, state: State) -> Finding | None:
-    """Diagnosis: several meshes gave no certificate, and the problem gives no initial guess."""
-    found, passes = state.last.solution, len(state.verdicts)
-    told = Finding(Kind.MANY_MESHES, value=found.objective, data={"passes": passes})
-    return told if search.auto and passes >= 2 * BUDGETS.max_early_passes and not time_is_up(Activity.REFINEMENT) else None
-
-
-def certified_from_lower(search: Search, state: State, why: Finding) -> State | None:
-    """The solution of a search from a lower start, if it is certified."""
-    from ocp.strategy.loop import searched
-
-    lowest = _lowest(search, state, state.last.solution)
-    if lowest is None:
-        return None
-    other = searched(*search.method.restarted(search, lowest[0]))
-    if other.certificate is not None and other.certificate.holds and other.objective < state.last.solution.objective:
-        return inner.answered(state, other, lowest[1])
-    return state.ended(Finding(Kind.INTERRUPTED)) if other.status is Status.INTERRUPTED else None
 
 
 def may_be_several(search: Search, state: State) -> Finding | None:
@@ -50,8 +29,6 @@ def may_be_several(search: Search, state: State) -> Finding | None:
     found = answered(state)
     principle = None if found.certificate is None else found.certificate.minimum_principle
     if not search.auto or found.status not in SOLVED or time_is_up(Activity.REFINEMENT) or state.fired("error_bound"):
-        return None
-    if any(one.rule == "lower_start" for one in found.strategy):
         return None
     if (guess := str(found.freeze.get("guess", ""))) in perturbations():
         return Finding(Kind.RANDOM_GUESS, name=guess, value=found.objective)

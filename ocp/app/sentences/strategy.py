@@ -186,7 +186,6 @@ SENTENCES: Mapping[Kind, Wording] = {
     Kind.NONCONVEX_HAMILTONIAN: "at {value:.9g}: the Hamiltonian is not convex in the controls, and there may be several minima",
     Kind.RANDOM_GUESS: "at {value:.9g}: found from the random guess {name}, and others may lead to lower objectives",
     Kind.ERRORS_PAY: "at {objective:.9g}: the optimum exploits discretisation errors worth {value:.2g}",
-    Kind.MANY_MESHES: "at {value:.9g}: not certified after {passes} meshes",
     Kind.LOWER_START: "left the point of objective {objective:.9g}: the guess {name} led to a lower one on a few intervals",
     Kind.CONTROLS_SWITCH_FAST: "controls chatter: {turns} reversals",
     Kind.RELAXED_IS_LOWER: _until("controls that switch ever faster between two values approach an objective of {value:.6g} or "

@@ -54,12 +54,12 @@ class Search:
 
     from_guess: the states of the path are a guess whose gaps are to be closed. helpers: records for further threads. outside:
     its checkpoint to go on from is what the store was restored from. attempt: its number where others came before, whose
-    constraints are ``before``; patient: not to be given up while there are iterations left; known: multipliers to begin with.
+    constraints are ``before``; patient: not to be given up while there are iterations left.
     """
 
     def __init__(self, horizon: Horizon, options: ILQROptions, store: Engine, helpers: tuple[Engine, ...] = (),
                  from_guess: bool = False, outside: Outside = NOBODY, *, attempt: int = 1,
-                 before: tuple[Mapping[str, float], ...] = (), patient: bool = True, known: np.ndarray | None = None):
+                 before: tuple[Mapping[str, float], ...] = (), patient: bool = True):
         self.horizon, self.options, self.store, self.from_guess = horizon, options, store, from_guess
         self.progress, self.checkpoint, resume = outside.progress, outside.checkpoint, outside.resume
         self.team = (store, *helpers)
@@ -74,7 +74,7 @@ class Search:
                   options.tuning.polish == "newton")
         self.outer = outer.Outer(np.ones(outer.SCHEDULE), np.array(limits, dtype=float), self.multipliers.found,
                                  self.multipliers.previous) if self.multipliers.any_rows else None
-        self.attempt, self.patient, self.pace, self.known = attempt, patient, Pace(), known
+        self.attempt, self.patient, self.pace = attempt, patient, Pace()
         self._best, self._since, self._looked = np.inf, 0, 0
         self.resumed: tuple[Mapping[str, float], ...] = ()
         self.before, self.first = before, len(before)
@@ -167,7 +167,6 @@ class Search:
         if found is None and fresh:
             unit.find(self.store, self.options.tuning.penalty)
             if rows:
-                self.store.conset.lam[:] = 0.0 if self.known is None else self.known
                 self._perform(follow)
                 found = self._expand()
         if self.progress is None and self.checkpoint is None:  # nobody watches; an iteration takes a few times its expansion

@@ -177,7 +177,7 @@ def test_post_stabilisation_is_of_second_order():
 
 @pytest.mark.parametrize(("make", "words"), [
     (lambda: in_maximal_coordinates(tree_of_kinds("revolute", "universal")), r"joint 'j1'.*kind 'universal' has no closure"),
-    (lambda: joint_rows(tree_of_kinds("exponential"), np.zeros(3)), r"joint 'j0'.*S of kind 'exponential' moves"),
+    (lambda: joint_rows(tree_of_kinds("exponential"), np.zeros(3)), r"joint 'j0'.*subspace of kind 'exponential' varies"),
     (lambda: equality(np.eye(2), np.ones(2), np.ones((2, 2))), r"2 rows of rank 1"),
 ])
 def test_what_cannot_be_constrained_is_named(make, words):

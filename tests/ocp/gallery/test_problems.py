@@ -21,7 +21,7 @@ ELSEWHERE = "".join(path.read_text(encoding="utf-8") for path in Path(__file__).
 # long by their own method; each is of a kind that others, or the tests of its room, have
 LONG = ("quadruped_righting", "lqr80", "kinova_reach", "spring_arm_design", "rail_arm_linkage", "four_bar_residual",
         "hexacopter_arm", "tendon_finger", "chain_on_wall", "mobile_manipulator", "car_parking", "anymal_trot",
-        "anymal_trot_cones", "anymal_walk")
+        "anymal_trot_cones", "anymal_walk", "humanoid_squat")
 # by their other methods
 MINUTES = ("ur5_reach", "panda_reach", "panda_reach_obstacle", "arm_inverse_dynamics", "long_horizon", "spring_arm_design",
            "quadrotor", "quadrotor_obstacles", "anymal_trot", "anymal_trot_cones", "anymal_walk")

@@ -1,17 +1,11 @@
 """Answers of iLQR on finer grids, where shorter intervals mend all that fails."""
 
-from dataclasses import replace
-
-import control_problems as known
 import numpy as np
 import pytest
 from scipy.integrate import quad_vec
 from scipy.linalg import expm
 
 import ocp
-from ocp.guesses.motion import from_motion
-from ocp.methods import make_options, method, uncertified
-from ocp.shooting import ilqr
 
 FREQUENCY, DURATION = 30.0, 2.0
 
@@ -59,15 +53,3 @@ def test_intervals_are_halved_as_often_as_the_order_asks_for():
     assert found.ok
     assert found.solution.freeze["intervals"] >= 400
     assert found.objective == pytest.approx(least_energy(2 * FREQUENCY), rel=0.01)
-
-
-def test_searches_on_shorter_intervals_begin_with_the_multipliers():
-    """Those of the end of a block's motion over d in a second are the slopes of 12 d^2 - 12 d v + 4 v^2 at v = 0, with the other
-    sign."""
-    options = make_options("ilqr", {"kernels": "interpreted"})
-    found = uncertified(method("ilqr").reduce(known.block_move(1.0), options), "ilqr", options)
-    program = ilqr.on_finer_grid(from_motion(found.problem, (found.trajectory,)), options, found)
-    scale = found.objective / 12
-    assert program.multipliers[-1][:2] == pytest.approx([-24 * scale, 12 * scale], rel=1e-3)
-    first, without = (ilqr.run(own).iterations[0]["gradient"] for own in (program, replace(program, multipliers=None)))
-    assert first < 0.1 * without

@@ -13,7 +13,7 @@ from ocp.methods import solve
 from ocp.problem import Finding, Kind, Residual, Status
 from ocp.strategy import other_starts
 from ocp.strategy.records import Firing, State, Task
-from ocp.thresholds import BUDGETS, DIAGNOSES
+from ocp.thresholds import DIAGNOSES
 
 #: Bryson's maximum range with gravity and thrust: straight on from rest lies a local minimum of -0.2523
 RANGE = """
@@ -116,18 +116,7 @@ def test_answers_are_doubted_where_the_hamiltonian_is_not_convex_and_the_guess_w
     assert "convex" in sentence(asked(answer(1.0)))
     assert asked(answer(1.0), auto=False) is None
     assert asked(answer(1.0, cause=Kind.CONVEX_HAMILTONIAN)) is None
-    before = Firing("lower_start", Finding(Kind.MANY_MESHES), 4, False)
-    assert asked(answer(1.0, strategy=(before,))) is None
     assert asked(answer(1.0), firings=(Firing("error_bound", Finding(Kind.NO_ERROR_BOUND), 1, True),)) is None
-
-
-@pytest.mark.parametrize(("auto", "passes", "asks"), [(True, 4, True), (True, 3, False), (False, 9, False)])
-def test_searches_are_doubted_after_four_meshes(auto, passes, asks):
-    assert 2 * BUDGETS.max_early_passes == 4
-    state = SimpleNamespace(last=SimpleNamespace(solution=SimpleNamespace(objective=1.0)), verdicts=range(passes))
-    found = other_starts.many_meshes(SimpleNamespace(auto=auto), state)
-    assert (found is not None) is asks
-    assert found is None or "4 meshes" in sentence(found)
 
 
 def test_random_guesses_begin_near_the_guess_and_move_the_end_that_is_free():
