@@ -61,7 +61,7 @@ def init(
     gait
         A robot that stands on its feet moves them: stand, step, walk, trot, pace, bound or jump.
     legs
-        With --gait: only legs move; joints that move no foot are locked where they stand.
+        With --gait: only joints between the base and the feet move; all others are locked in the standing posture.
     frame
         What --pose and --ik move; default: a tool or hand by its name, else the end of the longest branch.
     root
